@@ -1,0 +1,58 @@
+# The two commands are `make app` and `make test`; both set everything up in .venv first.
+# Only python3 >= 3.11 with venv is assumed. uv is used when it is on the PATH.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+UV     := $(shell command -v uv 2>/dev/null)
+
+ifeq ($(UV),)
+  MAKE_VENV = $(PYTHON) -m venv $(VENV)
+  INSTALL   = $(PY) -m pip install --quiet --disable-pip-version-check
+else
+  MAKE_VENV = $(UV) venv --quiet --python $(PYTHON) $(VENV)
+  INSTALL   = $(UV) pip install --quiet --python $(PY)
+endif
+
+.PHONY: app test lint format bench audit clean
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit("privgmm needs python3 >= 3.11, found " + sys.version.split()[0] + "; pass PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
+	$(MAKE_VENV)
+
+$(VENV)/.app: pyproject.toml | $(PY)
+	$(INSTALL) -e ".[app]"
+	$(PY) -m privgmm.warm
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(PY)
+	$(INSTALL) -e ".[app,scale,test,dev]"
+	$(PY) -m privgmm.warm
+	@touch $@
+
+# The dashboard, on http://localhost:8501
+app: $(VENV)/.app
+	$(PY) -m streamlit run app.py
+
+lint: $(VENV)/.test
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(VENV)/.test
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+test: lint
+	$(PY) -m pytest -n 2 --dist worksteal -m "not study"
+
+# Statistical studies, slower than a test run should be
+audit: $(VENV)/.test
+	$(PY) -m pytest -n 2 -m study
+
+# Speed, as ratios within one run against what one would use instead
+bench: $(VENV)/.test
+	$(PY) -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

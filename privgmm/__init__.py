@@ -1,0 +1,1 @@
+"""Learn Gaussian mixtures under differential privacy, with no bounds on the data."""

@@ -1,0 +1,69 @@
+"""Array types and the checks every public boundary shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privgmm.errors import InvalidInput
+
+__all__ = ["Array", "BoolArray", "IntArray", "finite_array", "frozen", "positive"]
+
+Array = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def finite_array(
+    value: npt.ArrayLike, name: str, shape: Sequence[int | None] | None = None
+) -> Array:
+    """A float64 array of finite numbers, or a clear error.
+
+    Parameters
+    ----------
+    value : array-like
+    name : str
+        What the caller calls it, for the message.
+    shape : sequence of int or None, optional
+        Required shape; None stands for any length.
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(f"{name} must hold numbers only: {problem}") from problem
+    if shape is not None and (
+        array.ndim != len(shape)
+        or any(
+            want is not None and have != want for have, want in zip(array.shape, shape, strict=True)
+        )
+    ):
+        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+        raise InvalidInput(f"{name} must have shape {wanted}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise InvalidInput(
+            f"{name} must be finite, but holds {int((~np.isfinite(array)).sum())} "
+            "NaN or infinite values: drop or impute them first"
+        )
+    return array
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only, C-contiguous copy."""
+    copy = np.array(array, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+def positive(value: float, name: str, *, below: float = np.inf) -> float:
+    """A finite number in (0, below), or a clear error."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(f"{name} must be a number, got {value!r}") from problem
+    if not (0 < number < below) or not np.isfinite(number):
+        limit = "" if below == np.inf else f" and below {below:g}"
+        raise InvalidInput(f"{name} must be positive and finite{limit}, got {value!r}")
+    return number

@@ -1,0 +1,1 @@
+"""Non-private learners: each turns t blocks of rows into t mixtures, block by block."""

@@ -1,0 +1,396 @@
+"""Gaussian mixtures as values: one (`Mixture`), one component, or t fits at once.
+
+Everything downstream takes and returns these. They are checked when built and cannot change.
+Covariances are kept together with their Cholesky factors: distances at condition numbers
+beyond 1e8 must start from the factors, never from the products.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+
+from privgmm.arrays import Array, BoolArray, finite_array, frozen
+from privgmm.errors import InvalidInput
+
+__all__ = ["Component", "Mixture", "MixtureBatch", "cholesky_of_root"]
+
+_ASYMMETRY = 1e-8
+_WEIGHT_SUM = 1e-6
+
+
+class Component(NamedTuple):
+    """One weighted Gaussian (w, mu, Sigma): weight, mean (d,), covariance (d, d)."""
+
+    weight: float
+    mean: Array
+    covariance: Array
+
+
+def cholesky_of_root(roots: Array) -> Array:
+    """Lower Cholesky factors of ``A A^T`` from square roots A (..., d, d), without squaring.
+
+    With ``A^T = Q R`` one has ``A A^T = R^T R``; so the factor is ``R^T`` with the signs of its
+    diagonal made positive. The condition number is that of A, not of ``A A^T``.
+    """
+    upper = np.linalg.qr(np.swapaxes(roots, -1, -2), mode="r")
+    signs = np.where(np.diagonal(upper, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+    return np.swapaxes(upper * signs[..., :, None], -1, -2).copy()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, init=False)
+class Mixture:
+    """A mixture of k Gaussians in d dimensions (Definition 1.2).
+
+    Parameters
+    ----------
+    weights : array-like (k,)
+        Mixing weights, each >= 0, summing to one (to 1e-6; stored normalised).
+    means : array-like (k, d)
+    covariances : array-like (k, d, d)
+        Symmetric positive definite.
+
+    Notes
+    -----
+    The order of components carries meaning for privacy, so it is kept; two mixtures are equal
+    (``==``) when all arrays agree exactly, order included. Compare up to order with `dist_gmm`.
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    cholesky: Array = dataclasses.field(repr=False)
+
+    def __init__(
+        self,
+        weights: npt.ArrayLike,
+        means: npt.ArrayLike,
+        covariances: npt.ArrayLike,
+    ) -> None:
+        w = finite_array(weights, "weights", (None,))
+        k = w.shape[0]
+        if k == 0:
+            raise InvalidInput("weights must name at least one component")
+        m = finite_array(means, "means", (k, None))
+        d = m.shape[1]
+        if d == 0:
+            raise InvalidInput("means must have at least one column")
+        s = finite_array(covariances, "covariances", (k, d, d))
+        scale = np.sqrt(np.abs(np.einsum("kii->ki", s)))
+        bound = _ASYMMETRY * scale[:, :, None] * scale[:, None, :]
+        if (np.abs(s - s.swapaxes(1, 2)) > bound).any():
+            raise InvalidInput(
+                "covariances must be symmetric (to 1e-8 of their scale): pass (S + S.T) / 2"
+            )
+        s = (s + s.swapaxes(1, 2)) / 2
+        try:
+            factor = np.linalg.cholesky(s)
+        except np.linalg.LinAlgError as problem:
+            raise InvalidInput(
+                "covariances must be positive definite: a component is flat in some direction"
+            ) from problem
+        self._store(w, m, s, factor)
+
+    def _store(self, weights: Array, means: Array, covariances: Array, factor: Array) -> None:
+        total = weights.sum()
+        if (weights < 0).any() or abs(total - 1) > _WEIGHT_SUM:
+            raise InvalidInput(f"weights must be >= 0 and sum to 1, got {weights.tolist()}")
+        exact = weights if total == 1 else weights / total
+        for name, value in (
+            ("weights", exact),
+            ("means", means),
+            ("covariances", covariances),
+            ("cholesky", factor),
+        ):
+            object.__setattr__(self, name, frozen(value))
+
+    @classmethod
+    def from_roots(
+        cls, weights: npt.ArrayLike, means: npt.ArrayLike, roots: npt.ArrayLike
+    ) -> Mixture:
+        """Build from square roots A (k, d, d) of the covariances ``A A^T``, triangular or not.
+
+        Keeps full accuracy where forming the covariance first would square the condition number.
+        """
+        w = finite_array(weights, "weights", (None,))
+        m = finite_array(means, "means", (len(w), None))
+        a = finite_array(roots, "roots", (len(w), m.shape[1], m.shape[1]))
+        factor = cholesky_of_root(a)
+        if (np.diagonal(factor, axis1=1, axis2=2) <= 0).any():
+            raise InvalidInput("roots must be invertible: a component is flat in some direction")
+        self = cls.__new__(cls)
+        self._store(w, m, factor @ factor.swapaxes(1, 2), factor)
+        return self
+
+    @property
+    def n_components(self) -> int:
+        """Number of components k."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Dimension d."""
+        return int(self.means.shape[1])
+
+    def component(self, index: int) -> Component:
+        """Component `index` as (weight, mean, covariance)."""
+        return Component(float(self.weights[index]), self.means[index], self.covariances[index])
+
+    def sample(self, n: int, *, rng: np.random.Generator | int | None = None) -> Array:
+        """Draw n rows (n, d)."""
+        return self.sample_with_labels(n, rng=rng)[0]
+
+    def sample_with_labels(
+        self, n: int, *, rng: np.random.Generator | int | None = None
+    ) -> tuple[Array, npt.NDArray[np.int64]]:
+        """Draw n rows (n, d) and the component (n,) each came from."""
+        if n < 0:
+            raise InvalidInput(f"n must be >= 0, got {n}")
+        generator = np.random.default_rng(rng)
+        labels = generator.choice(self.n_components, size=n, p=self.weights)
+        rows = generator.standard_normal((n, self.n_features))
+        for j in range(self.n_components):
+            mine = labels == j
+            rows[mine] = rows[mine] @ self.cholesky[j].T + self.means[j]
+        return rows, labels
+
+    def log_joint(self, rows: npt.ArrayLike) -> Array:
+        """``ln(w_j N(x_i; mu_j, Sigma_j))`` as an array (n, k)."""
+        x = finite_array(rows, "rows", (None, self.n_features))
+        joint = np.empty((x.shape[0], self.n_components))
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights)
+        for j, factor in enumerate(self.cholesky):
+            u = solve_triangular(factor, (x - self.means[j]).T, lower=True, check_finite=False)
+            joint[:, j] = (
+                log_weights[j]
+                - 0.5 * np.einsum("ij,ij->j", u, u)
+                - np.log(np.diagonal(factor)).sum()
+                - 0.5 * self.n_features * np.log(2 * np.pi)
+            )
+        return joint
+
+    def log_density(self, rows: npt.ArrayLike) -> Array:
+        """Natural log of the mixture density at each row: (n,)."""
+        return np.asarray(logsumexp(self.log_joint(rows), axis=1), dtype=np.float64)
+
+    def density(self, rows: npt.ArrayLike) -> Array:
+        """Mixture density at each row: (n,)."""
+        return np.asarray(np.exp(self.log_density(rows)), dtype=np.float64)
+
+    def marginal(self, axes: Sequence[int]) -> Mixture:
+        """The mixture of the chosen coordinates, in the order given."""
+        index = np.asarray(axes, dtype=np.intp)
+        if index.ndim != 1 or index.size == 0 or len(set(index.tolist())) != index.size:
+            raise InvalidInput(f"axes must be distinct column numbers, got {list(axes)!r}")
+        if index.min() < 0 or index.max() >= self.n_features:
+            raise InvalidInput(f"axes must lie in 0..{self.n_features - 1}, got {list(axes)!r}")
+        return Mixture(
+            self.weights, self.means[:, index], self.covariances[:, index[:, None], index]
+        )
+
+    def permuted(self, order: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Mixture:
+        """The same mixture with its components in another order."""
+        index = np.asarray(order, dtype=np.intp)
+        if sorted(index.tolist()) != list(range(self.n_components)):
+            raise InvalidInput(
+                f"order must be a permutation of 0..{self.n_components - 1}, got {list(order)!r}"
+            )
+        self_ = Mixture.__new__(Mixture)
+        self_._store(
+            self.weights[index], self.means[index], self.covariances[index], self.cholesky[index]
+        )
+        return self_
+
+    def transformed(self, matrix: npt.ArrayLike, shift: npt.ArrayLike) -> Mixture:
+        """The law of ``A x + b``: means ``A mu + b``, covariances ``A Sigma A^T``."""
+        d = self.n_features
+        a = finite_array(matrix, "matrix", (d, d))
+        b = finite_array(shift, "shift", (d,))
+        return Mixture.from_roots(self.weights, self.means @ a.T + b, a @ self.cholesky)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, for JSON; `from_dict` gives the same mixture back."""
+        return {
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "covariances": self.covariances.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Mixture:
+        """Inverse of `to_dict`."""
+        if not isinstance(data, dict):
+            raise InvalidInput(f"a mixture must be a JSON object, got {type(data).__name__}")
+        missing = {"weights", "means", "covariances"} - data.keys()
+        if missing:
+            raise InvalidInput(f"a mixture needs {sorted(missing)}")
+        return cls(data["weights"], data["means"], data["covariances"])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mixture):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("weights", "means", "covariances")
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.weights.tobytes(), self.means.tobytes(), self.covariances.tobytes()))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, init=False)
+class MixtureBatch:
+    """t fits at once, one per block.
+
+    Parameters
+    ----------
+    weights : array-like (t, k)
+    means : array-like (t, k, d)
+    covariances : array-like (t, k, d, d)
+    ok : array-like of bool (t,)
+        False where a block's fit failed; what the arrays hold there is ignored (stored as NaN).
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    ok: BoolArray
+    cholesky: Array = dataclasses.field(repr=False)
+
+    def __init__(
+        self,
+        weights: npt.ArrayLike,
+        means: npt.ArrayLike,
+        covariances: npt.ArrayLike,
+        ok: npt.ArrayLike,
+    ) -> None:
+        good, w, m = self._checked(weights, means, ok)
+        s = np.array(covariances, dtype=np.float64)
+        if s.shape != (*m.shape, m.shape[2]):
+            raise InvalidInput(
+                f"covariances must have shape {(*m.shape, m.shape[2])}, got {s.shape}"
+            )
+        s[~good] = np.nan
+        if not np.isfinite(s[good]).all():
+            raise InvalidInput("covariances must be finite wherever ok is True")
+        factor = np.full_like(s, np.nan)
+        try:
+            factor[good] = np.linalg.cholesky((s[good] + s[good].swapaxes(-1, -2)) / 2)
+        except np.linalg.LinAlgError as problem:
+            raise InvalidInput(
+                "covariances must be positive definite wherever ok is True"
+            ) from problem
+        self._store(w, m, s, good, factor)
+
+    @staticmethod
+    def _checked(
+        weights: npt.ArrayLike, means: npt.ArrayLike, ok: npt.ArrayLike
+    ) -> tuple[BoolArray, Array, Array]:
+        good = np.array(ok, dtype=np.bool_)
+        w = np.array(weights, dtype=np.float64)
+        m = np.array(means, dtype=np.float64)
+        if good.ndim != 1 or w.ndim != 2 or m.ndim != 3 or not len(good) == len(w) == len(m):
+            raise InvalidInput(
+                "ok, weights and means must have shapes (t,), (t, k), (t, k, d), "
+                f"got {good.shape}, {w.shape}, {m.shape}"
+            )
+        if w.shape[1] != m.shape[1]:
+            raise InvalidInput(f"weights name {w.shape[1]} components, means {m.shape[1]}")
+        w[~good], m[~good] = np.nan, np.nan
+        if not (np.isfinite(w[good]).all() and np.isfinite(m[good]).all()):
+            raise InvalidInput("weights and means must be finite wherever ok is True")
+        if (w[good] < 0).any() or (np.abs(w[good].sum(axis=1) - 1) > _WEIGHT_SUM).any():
+            raise InvalidInput("weights must be >= 0 and sum to 1 wherever ok is True")
+        return good, w, m
+
+    def _store(self, w: Array, m: Array, s: Array, ok: BoolArray, factor: Array) -> None:
+        for name, value in (
+            ("weights", w),
+            ("means", m),
+            ("covariances", s),
+            ("ok", ok),
+            ("cholesky", factor),
+        ):
+            object.__setattr__(self, name, frozen(value))
+
+    @classmethod
+    def from_cholesky(
+        cls,
+        weights: npt.ArrayLike,
+        means: npt.ArrayLike,
+        cholesky: npt.ArrayLike,
+        ok: npt.ArrayLike,
+    ) -> MixtureBatch:
+        """Build from lower Cholesky factors (t, k, d, d); keeps them exactly as given."""
+        good, w, m = cls._checked(weights, means, ok)
+        factor = np.array(cholesky, dtype=np.float64)
+        if factor.shape != (*m.shape, m.shape[2]):
+            raise InvalidInput(
+                f"cholesky must have shape {(*m.shape, m.shape[2])}, got {factor.shape}"
+            )
+        factor[~good] = np.nan
+        diagonal = np.diagonal(factor[good], axis1=-2, axis2=-1)
+        if not np.isfinite(factor[good]).all() or (diagonal <= 0).any():
+            raise InvalidInput("cholesky factors must be finite with a positive diagonal")
+        if np.triu(factor[good], 1).any():
+            raise InvalidInput("cholesky factors must be lower triangular")
+        self = cls.__new__(cls)
+        self._store(w, m, factor @ factor.swapaxes(-1, -2), good, factor)
+        return self
+
+    @classmethod
+    def of(cls, mixtures: Sequence[Mixture]) -> MixtureBatch:
+        """Stack mixtures of equal k and d."""
+        if not mixtures:
+            raise InvalidInput("a batch needs at least one mixture")
+        return cls.from_cholesky(
+            [f.weights for f in mixtures],
+            [f.means for f in mixtures],
+            [f.cholesky for f in mixtures],
+            np.ones(len(mixtures), dtype=bool),
+        )
+
+    @classmethod
+    def concatenate(cls, batches: Sequence[MixtureBatch]) -> MixtureBatch:
+        """The blocks of several batches, in order."""
+        return cls.from_cholesky(
+            np.concatenate([b.weights for b in batches]),
+            np.concatenate([b.means for b in batches]),
+            np.concatenate([b.cholesky for b in batches]),
+            np.concatenate([b.ok for b in batches]),
+        )
+
+    def __len__(self) -> int:
+        return int(self.ok.shape[0])
+
+    def __getitem__(self, index: int) -> Mixture:
+        if not self.ok[index]:
+            raise InvalidInput(f"block {index} has no fit: its learner failed")
+        return Mixture.from_roots(self.weights[index], self.means[index], self.cholesky[index])
+
+    @property
+    def n_components(self) -> int:
+        """Number of components k."""
+        return int(self.weights.shape[1])
+
+    @property
+    def n_features(self) -> int:
+        """Dimension d."""
+        return int(self.means.shape[2])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MixtureBatch):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name), equal_nan=name != "ok")
+            for name in ("weights", "means", "covariances", "ok")
+        )
+
+    __hash__ = None  # type: ignore[assignment]

@@ -90,7 +90,7 @@ class Mixture:
             )
         s = (s + s.swapaxes(1, 2)) / 2
         try:
-            factor = np.linalg.cholesky(s)
+            factor: Array = np.asarray(np.linalg.cholesky(s), dtype=np.float64)
         except np.linalg.LinAlgError as problem:
             raise InvalidInput(
                 "covariances must be positive definite: a component is flat in some direction"

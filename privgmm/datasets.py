@@ -1,0 +1,432 @@
+"""Data to try things on: random mixtures, generated rows, shipped samples, your own files.
+
+A front door: nothing in the mathematics or the mechanism imports it. ``python -m
+privgmm.datasets`` writes the shipped synthetic samples again, bit for bit from fixed seeds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy.linalg import solve_triangular
+
+from privgmm.arrays import Array, finite_array, frozen, positive
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture
+from privgmm.tables import MAX_BYTES, numeric_columns, read_table
+
+__all__ = [
+    "GENERATORS",
+    "Dataset",
+    "generate",
+    "ill_conditioned",
+    "load_sample",
+    "load_table",
+    "numeric_columns",
+    "overlapping",
+    "random_mixture",
+    "same_mean",
+    "sample_names",
+    "separation_of",
+    "well_separated",
+    "write_samples",
+]
+
+Weights = Literal["equal", "unequal"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows, and what is known about them.
+
+    Parameters
+    ----------
+    rows : array-like (n, d)
+        Finite numbers; kept read-only (copied unless it is a read-only float64 array already).
+    truth : Mixture or None
+        The law the rows were drawn from, where it is known.
+    columns : sequence of str, optional
+        The d names; ``x1 … xd`` by default.
+    name : str
+    description : str
+        Where the rows come from, in a sentence.
+    """
+
+    rows: Array
+    truth: Mixture | None = None
+    columns: tuple[str, ...] = ()
+    name: str = "data"
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        rows = finite_array(self.rows, "rows", (None, None))
+        if 0 in rows.shape:
+            raise InvalidInput(f"rows must hold at least one number, got shape {rows.shape}")
+        columns = tuple(self.columns) or tuple(f"x{j + 1}" for j in range(rows.shape[1]))
+        if len(columns) != rows.shape[1]:
+            raise InvalidInput(
+                f"columns must name all {rows.shape[1]} columns of rows, got {len(columns)} names"
+            )
+        if self.truth is not None and self.truth.n_features != rows.shape[1]:
+            raise InvalidInput(
+                f"truth has {self.truth.n_features} dimensions and rows have {rows.shape[1]}"
+            )
+        object.__setattr__(self, "rows", frozen(rows) if rows.flags.writeable else rows)
+        object.__setattr__(self, "columns", columns)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return int(self.rows.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return int(self.rows.shape[1])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of every number and every column name.
+
+        It tells two data sets apart even if they differ in one row, which a digest of a sample
+        would not. It identifies the data exactly, so it is for the curator's eyes only.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(json.dumps([self.rows.shape, self.columns]).encode())
+        digest.update(np.ascontiguousarray(self.rows).data)
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return self.fingerprint == other.fingerprint and self.truth == other.truth
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+
+# Random mixtures
+
+
+def random_mixture(
+    n_components: int,
+    n_features: int,
+    *,
+    separation: float = 4.0,
+    condition: float = 1.0,
+    growth: float = 1.0,
+    weights: Weights | npt.ArrayLike = "equal",
+    rng: np.random.Generator | int | None = None,
+) -> Mixture:
+    """A mixture with chosen difficulty and random shape.
+
+    Parameters
+    ----------
+    n_components, n_features : int
+        k and d, each at least 1.
+    separation : float
+        The smallest `separation_of` any two components, met exactly; 0 gives one common mean.
+    condition : float
+        Ratio of the largest to the smallest eigenvalue of every covariance, met exactly;
+        needs ``n_features >= 2`` unless it is 1.
+    growth : float
+        Component j has its covariance scaled by ``growth ** j`` (squared lengths).
+    weights : "equal", "unequal" or array-like (k,)
+        "unequal" draws them at random, each at least ``1 / (2 k)``.
+    rng : Generator, int or None
+
+    Notes
+    -----
+    Covariances are ``Q diag(e) Q^T`` with Q uniform over rotations, the extreme eigenvalues e at
+    ``condition ** ±0.5`` and the others log-uniform between them. Means are drawn standard
+    normal and then all scaled by one factor: separation is linear in that factor.
+    """
+    k, d = _count(n_components, "n_components"), _count(n_features, "n_features")
+    ratio, step = positive(condition, "condition"), positive(growth, "growth")
+    if separation != 0:
+        separation = positive(separation, "separation")
+    if ratio < 1 or (d == 1 and ratio != 1):
+        raise InvalidInput(
+            f"condition must be >= 1, and exactly 1 in one dimension, got {condition!r}"
+        )
+    generator = np.random.default_rng(rng)
+    exponents = np.sort(generator.uniform(-0.5, 0.5, (k, d)), axis=1)
+    exponents[:, 0], exponents[:, -1] = (-0.5, 0.5) if d > 1 else (0.0, 0.0)
+    lengths = ratio ** (exponents / 2) * np.sqrt(step ** np.arange(k))[:, None]
+    rotations = np.linalg.qr(generator.standard_normal((k, d, d)))[0]
+    roots = rotations * lengths[:, None, :]
+    means = generator.standard_normal((k, d))
+    w = _weights(weights, k, generator)
+    if separation == 0:
+        return Mixture.from_roots(w, np.zeros((k, d)), roots)
+    unit = Mixture.from_roots(w, means - means.mean(axis=0), roots)
+    if k == 1:
+        return Mixture.from_roots(w, np.zeros((1, d)), roots)
+    return Mixture.from_roots(w, unit.means * (separation / separation_of(unit)), roots)
+
+
+def separation_of(mixture: Mixture) -> float:
+    """The smallest distance between two means, in units of the two components' spread.
+
+    For components a and b it is ``‖(Sigma_a + Sigma_b)/2 ^(-1/2) (mu_a - mu_b)‖``: 0 for a common
+    mean, about 2 where two bumps start to merge, 6 and more where rows are told apart with ease.
+    A single component gives infinity.
+    """
+    smallest = np.inf
+    for a in range(mixture.n_components):
+        for b in range(a):
+            # A root of the average covariance, from the roots of both: no squaring.
+            both = np.vstack([mixture.cholesky[a].T, mixture.cholesky[b].T]) / np.sqrt(2)
+            upper = np.linalg.qr(both)[1]
+            gap = solve_triangular(upper, mixture.means[a] - mixture.means[b], trans="T")
+            smallest = min(smallest, float(np.linalg.norm(gap)))
+    return smallest
+
+
+def well_separated(
+    n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
+) -> Mixture:
+    """Components eight spreads apart or more, of moderate shapes and unequal weights."""
+    return random_mixture(
+        n_components,
+        n_features,
+        separation=8.0,
+        condition=4.0 if n_features > 1 else 1.0,
+        weights="unequal",
+        rng=rng,
+    )
+
+
+def overlapping(
+    n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
+) -> Mixture:
+    """Components that merge: the nearest two are two spreads apart."""
+    return random_mixture(
+        n_components,
+        n_features,
+        separation=2.0,
+        condition=4.0 if n_features > 1 else 1.0,
+        weights="unequal",
+        rng=rng,
+    )
+
+
+def same_mean(
+    n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
+) -> Mixture:
+    """Components with one common mean, told apart by shape and size only."""
+    return random_mixture(
+        n_components,
+        n_features,
+        separation=0.0,
+        condition=16.0 if n_features > 1 else 1.0,
+        growth=9.0,
+        rng=rng,
+    )
+
+
+def ill_conditioned(
+    n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
+) -> Mixture:
+    """Needle-like components, a thousand times longer than wide (condition number 1e6)."""
+    return random_mixture(
+        n_components,
+        n_features,
+        separation=8.0,
+        condition=1e6 if n_features > 1 else 1.0,
+        weights="unequal",
+        rng=rng,
+    )
+
+
+GENERATORS: dict[str, Callable[..., Mixture]] = {
+    "well_separated": well_separated,
+    "overlapping": overlapping,
+    "same_mean": same_mean,
+    "ill_conditioned": ill_conditioned,
+}
+"""Named families of random mixtures: ``f(n_components, n_features, rng=...)``."""
+
+
+def generate(mixture: Mixture, n: int, *, rng: np.random.Generator | int | None = None) -> Dataset:
+    """Draw n rows from a known mixture.
+
+    Examples
+    --------
+    >>> data = generate(well_separated(rng=1), 500, rng=2)
+    >>> data.rows.shape, data.truth.n_components
+    ((500, 2), 2)
+    """
+    rows = mixture.sample(_count(n, "n"), rng=rng)
+    rows.setflags(write=False)
+    return Dataset(rows, mixture, name="generated", description=f"{n:,} generated rows")
+
+
+# Files and samples
+
+
+def load_table(
+    source: str | Path | bytes,
+    *,
+    columns: Sequence[str] | None = None,
+    name: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Dataset:
+    """Read a CSV or Parquet file, or the bytes of one.
+
+    See `privgmm.tables.read_table` for what is read and what is refused. By default every column
+    of numbers is taken; the description names the columns that were left out.
+    """
+    table = read_table(source, columns=columns, max_bytes=max_bytes)
+    if name is None:
+        name = "uploaded file" if isinstance(source, bytes) else Path(source).stem
+    description = f"{len(table.rows):,} rows of {name}"
+    if table.left_out:
+        description += f"; columns left out: {', '.join(table.left_out)}"
+    return Dataset(table.rows, None, table.columns, name, description)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sample:
+    """A shipped data set: how to describe it and, if synthetic, how to draw it."""
+
+    description: str
+    mixture: Callable[[], Mixture] | None = None
+    n: int = 0
+    seed: int = 0
+
+
+_SAMPLES: dict[str, _Sample] = {
+    "well_separated_2d": _Sample(
+        "100,000 rows from two well separated Gaussians in the plane",
+        lambda: Mixture(
+            [0.4, 0.6], [[-4, 0], [4, 0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]]
+        ),
+        100_000,
+        20_230_601,
+    ),
+    "overlapping_2d": _Sample(
+        "150,000 rows from two overlapping Gaussians in the plane",
+        lambda: Mixture(
+            [0.5, 0.5],
+            [[-1.2, -0.3], [1.2, 0.3]],
+            [[[1.0, 0.5], [0.5, 1.5]], [[1.5, -0.4], [-0.4, 1.0]]],
+        ),
+        150_000,
+        20_230_602,
+    ),
+    "same_mean_2d": _Sample(
+        "100,000 rows from two crossed Gaussians with the same mean",
+        lambda: Mixture(
+            [0.5, 0.5],
+            [[1.0, 2.0], [1.0, 2.0]],
+            [[[6.0, 1.0], [1.0, 0.5]], [[0.5, -1.0], [-1.0, 6.0]]],
+        ),
+        100_000,
+        20_230_603,
+    ),
+    "ill_conditioned_5d": _Sample(
+        "200,000 rows from three needle-like Gaussians in five dimensions (condition 1e6)",
+        lambda: ill_conditioned(3, 5, rng=20_230_604),
+        200_000,
+        20_230_605,
+    ),
+    "old_faithful": _Sample(
+        "272 eruptions of the Old Faithful geyser: length and waiting time, in minutes"
+    ),
+}
+
+
+def sample_names() -> tuple[str, ...]:
+    """Names that `load_sample` knows."""
+    return tuple(_SAMPLES)
+
+
+def load_sample(name: str) -> Dataset:
+    """A data set that comes with the package.
+
+    Examples
+    --------
+    >>> load_sample("old_faithful").rows.shape
+    (272, 2)
+    """
+    if name not in _SAMPLES:
+        raise InvalidInput(f"there is no sample {name!r}; choose from {', '.join(_SAMPLES)}")
+    folder, sample = _sample_folder(), _SAMPLES[name]
+    truth = None
+    if sample.mixture is None:
+        table = read_table(folder / f"{name}.csv")
+    else:
+        table = read_table(folder / f"{name}.parquet")
+        truth = Mixture.from_dict(json.loads((folder / f"{name}.truth.json").read_text()))
+    return Dataset(table.rows, truth, table.columns, name, sample.description)
+
+
+def write_samples(folder: str | Path) -> tuple[Path, ...]:
+    """Draw the synthetic samples again and write them, with their true mixtures.
+
+    Rows are stored in single precision: a rounding of 6e-8 of each number, far below the
+    statistical error of any fit, for half the size.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, sample in _SAMPLES.items():
+        if sample.mixture is None:
+            continue
+        truth = sample.mixture()
+        rows = truth.sample(sample.n, rng=sample.seed).astype(np.float32)
+        names = [f"x{j + 1}" for j in range(truth.n_features)]
+        path = target / f"{name}.parquet"
+        pq.write_table(
+            pa.table(dict(zip(names, rows.T, strict=True))),
+            path,
+            compression="zstd",
+            compression_level=19,
+            use_dictionary=False,
+            use_byte_stream_split=True,
+        )
+        known = target / f"{name}.truth.json"
+        known.write_text(json.dumps(truth.to_dict(), indent=1) + "\n")
+        written += [path, known]
+    return tuple(written)
+
+
+def _sample_folder() -> Path:
+    here = Path(__file__).resolve().parent
+    for folder in (here / "_sample_data", here.parent / "sample_data"):
+        if folder.is_dir():
+            return folder
+    raise InvalidInput(
+        "the sample data were not installed: install privgmm from its wheel or from a clone"
+    )
+
+
+def _count(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidInput(f"{name} must be a whole number >= 1, got {value!r}")
+    return int(value)
+
+
+def _weights(weights: Weights | npt.ArrayLike, k: int, generator: np.random.Generator) -> Array:
+    if isinstance(weights, str):
+        if weights == "equal":
+            return np.full(k, 1 / k)
+        if weights == "unequal":
+            return 0.5 / k + 0.5 * generator.dirichlet(np.ones(k))
+        raise InvalidInput(f"weights must be 'equal', 'unequal' or an array, got {weights!r}")
+    return finite_array(weights, "weights", (k,))
+
+
+if __name__ == "__main__":
+    write_samples(_sample_folder())

@@ -1,0 +1,330 @@
+"""Figures of mixtures, in one visual language that every page, notebook and README shares.
+
+Three kinds of mixture can appear together, and each differs by hue, by dash and by width, so that
+no one needs to see colour to tell them apart: the true one (dashed), the non-private fit (dotted)
+and the private release (solid, widest). The hues are of the Okabe–Ito palette and stand out from
+white as from near-black by at least 3 to 1; backgrounds are transparent.
+
+Plotly only: no page framework is imported here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import plotly.graph_objects as go
+
+from privgmm.arrays import Array, finite_array, positive
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture
+
+__all__ = [
+    "GRID",
+    "NONPRIVATE",
+    "PRIVATE",
+    "ROWS",
+    "TRUE",
+    "Look",
+    "ellipse",
+    "figure_alt_text",
+    "mixtures_figure",
+    "thinned",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Look:
+    """How one kind of mixture is drawn, and what it is called."""
+
+    label: str
+    colour: str
+    dash: str
+    width: float
+    symbol: str
+
+
+TRUE = Look("True mixture", "#009E73", "dash", 2.2, "x-thin")
+NONPRIVATE = Look("Non-private fit", "#2583C4", "dot", 2.4, "circle-open")
+PRIVATE = Look("Private release", "#D55E00", "solid", 3.0, "cross-thin")
+ROWS = "rgba(128, 128, 136, 0.35)"
+GRID = "rgba(128, 128, 136, 0.25)"
+
+_SIGMAS = (1.0, 2.0)
+_STEPS = 97
+_EQUAL_UP_TO = 6.0
+
+
+def ellipse(
+    mean: npt.ArrayLike, covariance: npt.ArrayLike, n_sigma: float = 1.0
+) -> tuple[Array, Array]:
+    """The closed curve at Mahalanobis distance `n_sigma` from the mean, in the plane.
+
+    Parameters
+    ----------
+    mean : array-like (2,)
+    covariance : array-like (2, 2)
+        Symmetric positive definite.
+    n_sigma : float
+
+    Returns
+    -------
+    xs, ys : arrays (97,)
+        The last point repeats the first.
+    """
+    centre = finite_array(mean, "mean", (2,))
+    shape = Mixture([1.0], [centre], [finite_array(covariance, "covariance", (2, 2))])
+    return _curve(shape.means[0], shape.cholesky[0], positive(n_sigma, "n_sigma"))
+
+
+def _curve(centre: Array, factor: Array, radius: float) -> tuple[Array, Array]:
+    angle = np.linspace(0, 2 * np.pi, _STEPS)
+    points = centre[:, None] + radius * (factor @ np.stack([np.cos(angle), np.sin(angle)]))
+    points[:, -1] = points[:, 0]
+    return points[0], points[1]
+
+
+def thinned(rows: Array, max_points: int) -> Array:
+    """At most `max_points` rows, evenly spread through the table; no randomness."""
+    if len(rows) <= max_points:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, max_points).astype(np.intp)]
+
+
+def mixtures_figure(
+    rows: npt.ArrayLike | None = None,
+    *,
+    true: Mixture | None = None,
+    nonprivate: Mixture | None = None,
+    private: Mixture | None = None,
+    axes: Sequence[int] = (0, 1),
+    columns: Sequence[str] | None = None,
+    max_points: int = 4000,
+    height: int = 520,
+) -> go.Figure:
+    """Rows and up to three mixtures in one picture.
+
+    Parameters
+    ----------
+    rows : array-like (n, d), optional
+        Shown as at most `max_points` dots; with one column as a histogram of all rows.
+    true, nonprivate, private : Mixture, optional
+        Drawn as ellipses at one and two standard deviations, with a mark at each mean whose size
+        grows with the weight; with one column as density curves.
+    axes : sequence of int
+        The two columns to show; the ellipses are those of the marginals.
+    columns : sequence of str, optional
+        Names for the axes.
+    max_points : int
+    height : int
+        Pixels.
+
+    Notes
+    -----
+    A picture with `rows` or `nonprivate` in it is not private. One made with ``private=`` alone
+    may be shared.
+    """
+    layers = [
+        (look, mixture)
+        for look, mixture in ((TRUE, true), (NONPRIVATE, nonprivate), (PRIVATE, private))
+        if mixture is not None
+    ]
+    data = None if rows is None else finite_array(rows, "rows", (None, None))
+    d = _dimension(data, [mixture for _, mixture in layers])
+    names = list(columns) if columns is not None else [f"x{j + 1}" for j in range(d)]
+    if len(names) != d:
+        raise InvalidInput(f"columns must name all {d} columns, got {len(names)} names")
+    figure = go.Figure()
+    if d == 1:
+        _add_densities(figure, data, layers)
+        figure.update_xaxes(title_text=names[0])
+        figure.update_yaxes(title_text="density", rangemode="tozero")
+    else:
+        pair = _pair(axes, d)
+        spans = _add_plane(figure, data, layers, pair, max_points)
+        figure.update_xaxes(title_text=names[pair[0]])
+        figure.update_yaxes(title_text=names[pair[1]])
+        if 1 / _EQUAL_UP_TO <= spans[0] / spans[1] <= _EQUAL_UP_TO:
+            figure.update_yaxes(scaleanchor="x", scaleratio=1)
+    _dress(figure, height)
+    return figure
+
+
+def _dimension(data: Array | None, mixtures: Iterable[Mixture]) -> int:
+    sizes = {mixture.n_features for mixture in mixtures}
+    if data is not None:
+        sizes.add(data.shape[1])
+    if not sizes:
+        raise InvalidInput("there is nothing to draw: give rows or a mixture")
+    if len(sizes) > 1:
+        raise InvalidInput(f"rows and mixtures must have equal dimensions, got {sorted(sizes)}")
+    return sizes.pop()
+
+
+def _pair(axes: Sequence[int], d: int) -> tuple[int, int]:
+    pair = tuple(int(axis) for axis in axes)
+    if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= axis < d for axis in pair):
+        raise InvalidInput(f"axes must be two different columns in 0..{d - 1}, got {list(axes)!r}")
+    return pair[0], pair[1]
+
+
+def _add_plane(
+    figure: go.Figure,
+    data: Array | None,
+    layers: Sequence[tuple[Look, Mixture]],
+    pair: tuple[int, int],
+    max_points: int,
+) -> Array:
+    """Add dots and ellipses; give back the extent of everything drawn, (2,)."""
+    drawn: list[Array] = []
+    if data is not None:
+        points = thinned(data[:, pair], max_points)
+        drawn.append(points)
+        figure.add_scatter(
+            x=points[:, 0],
+            y=points[:, 1],
+            mode="markers",
+            name=_rows_label(len(points), len(data)),
+            marker={"color": ROWS, "size": 4},
+            hoverinfo="skip",
+        )
+    for look, mixture in layers:
+        flat = mixture.marginal(pair)
+        curves = [
+            np.stack([*_curve(flat.means[j], flat.cholesky[j], sigma)], axis=1)
+            for j in range(flat.n_components)
+            for sigma in _SIGMAS
+        ]
+        drawn += curves
+        gap = np.full((1, 2), np.nan)
+        line = np.concatenate([part for curve in curves for part in (curve, gap)])
+        figure.add_scatter(
+            x=line[:, 0],
+            y=line[:, 1],
+            mode="lines",
+            name=look.label,
+            legendgroup=look.label,
+            line={"color": look.colour, "dash": look.dash, "width": look.width},
+            hoverinfo="skip",
+        )
+        figure.add_scatter(
+            x=flat.means[:, 0],
+            y=flat.means[:, 1],
+            mode="markers",
+            name=look.label,
+            legendgroup=look.label,
+            showlegend=False,
+            marker={
+                "color": look.colour,
+                "symbol": look.symbol,
+                "size": 8 + 12 * np.sqrt(flat.weights),
+                "line": {"color": look.colour, "width": 2.5},
+            },
+            text=[
+                f"{look.label}, component {j + 1}<br>weight {flat.weights[j]:.3f}"
+                for j in range(flat.n_components)
+            ],
+            hovertemplate="%{text}<br>mean (%{x:.4g}, %{y:.4g})<extra></extra>",
+        )
+    everything = np.concatenate(drawn)
+    extent = np.ptp(everything, axis=0)
+    return np.where(extent > 0, extent, 1.0)
+
+
+def _add_densities(
+    figure: go.Figure, data: Array | None, layers: Sequence[tuple[Look, Mixture]]
+) -> None:
+    ends: list[float] = []
+    if data is not None:
+        edges = np.histogram_bin_edges(data[:, 0], bins=min(120, max(10, int(len(data) ** 0.5))))
+        heights, edges = np.histogram(data[:, 0], bins=edges, density=True)
+        ends += [float(edges[0]), float(edges[-1])]
+        figure.add_bar(
+            x=(edges[1:] + edges[:-1]) / 2,
+            y=heights,
+            width=np.diff(edges),
+            name=_rows_label(len(data), len(data)),
+            marker={"color": ROWS, "line": {"width": 0}},
+            hoverinfo="skip",
+        )
+    for _, mixture in layers:
+        reach = 4 * mixture.cholesky[:, 0, 0]
+        ends += [*(mixture.means[:, 0] - reach), *(mixture.means[:, 0] + reach)]
+    for look, mixture in layers:
+        grid = _grid(mixture, min(ends), max(ends))
+        figure.add_scatter(
+            x=grid,
+            y=mixture.density(grid[:, None]),
+            mode="lines",
+            name=look.label,
+            line={"color": look.colour, "dash": look.dash, "width": look.width},
+            hovertemplate="%{x:.4g}: density %{y:.4g}<extra>" + look.label + "</extra>",
+        )
+
+
+def _grid(mixture: Mixture, low: float, high: float) -> Array:
+    """Points dense where any component is: a narrow spike between wide ones is not missed."""
+    quantiles = np.linspace(-4, 4, 81)
+    local = mixture.means[:, :1] + mixture.cholesky[:, :1, 0] * quantiles
+    return np.unique(np.concatenate([np.linspace(low, high, 300), local.ravel()]))
+
+
+def _rows_label(shown: int, total: int) -> str:
+    return f"{total:,} rows" if shown == total else f"{shown:,} of {total:,} rows"
+
+
+def _dress(figure: go.Figure, height: int) -> None:
+    figure.update_layout(
+        height=height,
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        legend={
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.01,
+            "x": 0,
+            "bgcolor": "rgba(0,0,0,0)",
+            "itemsizing": "constant",
+        },
+        hovermode="closest",
+        dragmode="pan",
+    )
+    for update in (figure.update_xaxes, figure.update_yaxes):
+        update(gridcolor=GRID, zeroline=False, showline=False, automargin=True)
+
+
+def figure_alt_text(
+    n_rows: int | None = None,
+    *,
+    true: Mixture | None = None,
+    nonprivate: Mixture | None = None,
+    private: Mixture | None = None,
+    axes: Sequence[int] = (0, 1),
+    columns: Sequence[str] | None = None,
+) -> str:
+    """The picture of `mixtures_figure` in words, for those who do not see it."""
+    layers = ((TRUE, true), (NONPRIVATE, nonprivate), (PRIVATE, private))
+    present = [(look, mixture) for look, mixture in layers if mixture is not None]
+    sentences = []
+    if n_rows is not None:
+        sentences.append(f"{n_rows:,} rows of data.")
+    for look, mixture in present:
+        d = mixture.n_features
+        pair = (0,) if d == 1 else _pair(axes, d)
+        names = list(columns) if columns is not None else [f"x{j + 1}" for j in range(d)]
+        flat = mixture.marginal(pair)
+        parts = [
+            f"weight {flat.weights[j]:.0%} around "
+            + ", ".join(
+                f"{names[axis]} {flat.means[j, i]:.3g} ± {flat.covariances[j, i, i] ** 0.5:.2g}"
+                for i, axis in enumerate(pair)
+            )
+            for j in range(flat.n_components)
+        ]
+        sentences.append(f"{look.label}, {flat.n_components} components: {'; '.join(parts)}.")
+    if not sentences:
+        raise InvalidInput("there is nothing to describe: give n_rows or a mixture")
+    return " ".join(sentences)

@@ -1,0 +1,274 @@
+"""Where randomness comes from, and the two laws the private tests draw from.
+
+By default noise is cryptographic and exact: OpenDP's samplers, which add no floating-point
+artefacts of their own. A seed or a NumPy Generator gives reproducible noise for teaching; it
+is not private, and whatever is made with it says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import secrets
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import opendp.prelude as dp
+
+from privgmm.arrays import Array, IntArray, positive
+from privgmm.errors import InvalidInput
+
+__all__ = [
+    "DiscreteGaussian",
+    "NoiseSource",
+    "RandomState",
+    "SecureNoise",
+    "SeededNoise",
+    "TruncatedLaplace",
+    "noise_source",
+]
+
+dp.enable_features("contrib")
+
+
+@runtime_checkable
+class NoiseSource(Protocol):
+    """Everything a release draws."""
+
+    @property
+    def seeded(self) -> bool:
+        """True if the draws can be repeated, hence are not private."""
+        ...
+
+    def normal(self, shape: int | tuple[int, ...]) -> Array:
+        """Independent standard normal draws."""
+        ...
+
+    def laplace(self, scale: float, size: int) -> Array:
+        """Independent Laplace draws of the given scale."""
+        ...
+
+    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
+        """Independent discrete Gaussian draws: ``P(z) ~ exp(-z^2 / 2 sigma^2)``."""
+        ...
+
+    def permutation(self, n: int) -> IntArray:
+        """A uniformly random order of 0..n-1."""
+        ...
+
+    def seed(self) -> int:
+        """A fresh 64-bit seed, for randomness that need not stay secret (blocks, learners)."""
+        ...
+
+
+RandomState: TypeAlias = "NoiseSource | np.random.Generator | int | None"
+
+
+@functools.cache
+def _opendp_gaussian(kind: type, sigma: float) -> Any:
+    domain = dp.atom_domain(T=int) if kind is int else dp.atom_domain(T=float, nan=False)
+    return dp.m.make_gaussian(dp.vector_domain(domain), dp.l2_distance(T=float), scale=sigma)
+
+
+@functools.cache
+def _opendp_laplace(scale: float) -> Any:
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
+
+
+@dataclasses.dataclass(frozen=True)
+class SecureNoise:
+    """Cryptographic noise from OpenDP's exact samplers and the system's entropy."""
+
+    @property
+    def seeded(self) -> bool:
+        """Never: these draws cannot be repeated."""
+        return False
+
+    def normal(self, shape: int | tuple[int, ...]) -> Array:
+        """Independent standard normal draws."""
+        size = math.prod(shape) if isinstance(shape, tuple) else shape
+        draws: list[float] = _opendp_gaussian(float, 1.0)([0.0] * size) if size else []
+        return np.asarray(draws, dtype=np.float64).reshape(shape)
+
+    def laplace(self, scale: float, size: int) -> Array:
+        """Independent Laplace draws of the given scale."""
+        return np.asarray(_opendp_laplace(float(scale))([0.0] * size), dtype=np.float64)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
+        """Independent discrete Gaussian draws, in exact integer arithmetic."""
+        return np.asarray(_opendp_gaussian(int, float(sigma))([0] * size), dtype=np.int64)
+
+    def permutation(self, n: int) -> IntArray:
+        """A uniformly random order of 0..n-1."""
+        order = list(range(n))
+        secrets.SystemRandom().shuffle(order)
+        return np.asarray(order, dtype=np.int64)
+
+    def seed(self) -> int:
+        """64 fresh bits."""
+        return secrets.randbits(64)
+
+
+@dataclasses.dataclass(frozen=True)
+class SeededNoise:
+    """Reproducible noise from a NumPy Generator: for teaching and tests, not for privacy."""
+
+    generator: np.random.Generator
+
+    @property
+    def seeded(self) -> bool:
+        """Always: whoever knows the seed knows the noise."""
+        return True
+
+    def normal(self, shape: int | tuple[int, ...]) -> Array:
+        """Independent standard normal draws."""
+        return self.generator.standard_normal(shape)
+
+    def laplace(self, scale: float, size: int) -> Array:
+        """Independent Laplace draws of the given scale."""
+        return self.generator.laplace(scale=scale, size=size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
+        """Independent discrete Gaussian draws, by inverting the cumulative law."""
+        law = DiscreteGaussian(sigma)
+        return self.generator.choice(law.support, size=size, p=law.probabilities)
+
+    def permutation(self, n: int) -> IntArray:
+        """A uniformly random order of 0..n-1."""
+        return self.generator.permutation(n).astype(np.int64)
+
+    def seed(self) -> int:
+        """64 bits from the generator."""
+        return int(self.generator.integers(2**64, dtype=np.uint64))
+
+
+def noise_source(rng: RandomState) -> NoiseSource:
+    """Cryptographic noise for None; seeded noise for a seed or Generator; a source as it is."""
+    if rng is None:
+        return SecureNoise()
+    if isinstance(rng, np.random.Generator):
+        return SeededNoise(rng)
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
+        if rng < 0:
+            raise InvalidInput(f"rng must be a seed >= 0, got {rng}")
+        return SeededNoise(np.random.default_rng(int(rng)))
+    if isinstance(rng, NoiseSource):
+        return rng
+    raise InvalidInput(
+        f"rng must be None (private), a seed or a numpy Generator, got {type(rng).__name__}"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TruncatedLaplace:
+    """TLap(Delta, epsilon, delta) of Definition C.5: Laplace noise cut off at +-A.
+
+    Parameters
+    ----------
+    sensitivity, epsilon, delta : float
+        Adding this noise to a statistic of that sensitivity is (epsilon, delta)-DP
+        (Theorem C.6), and the noise never exceeds `bound`.
+
+    Notes
+    -----
+    ``scale`` is lambda = Delta/epsilon, ``bound`` is A = lambda ln(1 + (e^epsilon - 1)/(2 delta)),
+    ``height`` is B = 1 / (2 lambda (1 - exp(-A/lambda))).
+    """
+
+    sensitivity: float
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        positive(self.sensitivity, "sensitivity")
+        positive(self.epsilon, "epsilon")
+        positive(self.delta, "delta", below=1.0)
+
+    @property
+    def scale(self) -> float:
+        """Lambda, the scale of the Laplace law before it is cut."""
+        return self.sensitivity / self.epsilon
+
+    @property
+    def bound(self) -> float:
+        """A: no draw is larger in size."""
+        return self.scale * math.log1p(math.expm1(self.epsilon) / (2 * self.delta))
+
+    @property
+    def height(self) -> float:
+        """B, the density at zero."""
+        return 1 / (2 * self.scale * -math.expm1(-self.bound / self.scale))
+
+    def pdf(self, x: npt.ArrayLike) -> Array:
+        """Density."""
+        size = np.abs(np.asarray(x, dtype=np.float64))
+        return np.where(size <= self.bound, self.height * np.exp(-size / self.scale), 0.0)
+
+    def cdf(self, x: npt.ArrayLike) -> Array:
+        """Cumulative probability."""
+        y = np.clip(np.asarray(x, dtype=np.float64), -self.bound, self.bound)
+        tail = self.height * self.scale * (np.exp(-np.abs(y) / self.scale) - self._edge)
+        return np.where(y < 0, tail, 1 - tail)
+
+    @property
+    def _edge(self) -> float:
+        return math.exp(-self.bound / self.scale)
+
+    def sample(self, size: int, *, rng: RandomState = None) -> Array:
+        """Exact draws: Laplace noise, thrown again while it falls outside [-A, A]."""
+        source = noise_source(rng)
+        kept = np.empty(0)
+        while kept.size < size:
+            draws = source.laplace(self.scale, size - kept.size)
+            kept = np.concatenate([kept, draws[np.abs(draws) <= self.bound]])
+        return kept
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscreteGaussian:
+    """The law on the integers with ``P(z)`` proportional to ``exp(-z^2 / (2 sigma^2))``.
+
+    Added to an integer statistic of sensitivity 1 its Rényi divergence of order a is at most
+    ``a / (2 sigma^2)``, as for the continuous law (Canonne, Kamath and Steinke, 2020).
+    """
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        positive(self.sigma, "sigma", below=1e9)
+
+    @functools.cached_property
+    def support(self) -> IntArray:
+        """Integers that carry all but about 1e-300 of the mass."""
+        reach = math.ceil(38 * self.sigma) + 2
+        return np.arange(-reach, reach + 1, dtype=np.int64)
+
+    @functools.cached_property
+    def probabilities(self) -> Array:
+        """``P(z)`` for each z of `support`."""
+        mass = np.exp(-0.5 * (self.support / self.sigma) ** 2)
+        return np.asarray(mass / mass.sum(), dtype=np.float64)
+
+    @functools.cached_property
+    def _survival(self) -> Array:
+        # summed from the far tail, so that tiny probabilities keep their relative accuracy
+        return np.asarray(np.cumsum(self.probabilities[::-1])[::-1], dtype=np.float64)
+
+    def survival(self, z: int) -> float:
+        """``P(Z >= z)``."""
+        index = z - int(self.support[0])
+        if index <= 0:
+            return 1.0
+        return float(self._survival[index]) if index < self.support.size else 0.0
+
+    def upper_point(self, delta: float) -> int:
+        """The smallest integer theta with ``P(Z >= theta) <= delta``."""
+        positive(delta, "delta", below=1.0)
+        return int(self.support[int(np.argmax(self._survival <= delta))])
+
+    def sample(self, size: int, *, rng: RandomState = None) -> IntArray:
+        """Exact draws."""
+        return noise_source(rng).discrete_gaussian(self.sigma, size)

@@ -1,0 +1,268 @@
+"""A plan: every number a release will use, fixed before any data is looked at.
+
+A plan knows its own price. `Plan.spent` computes it afresh from the numbers the plan holds, by
+the same account that calibration had to satisfy, so a plan read back from a file can be checked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal, TypeAlias
+
+from privgmm import constants
+from privgmm.agreement import AgreementTest
+from privgmm.budget import Budget
+from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.noise import DiscreteGaussian
+from privgmm.populous import PopulousTest
+from privgmm.refinement import Refinement
+from privgmm.renyi import RenyiCurve, gaussian_curve, lifted_mask_curve, paper_mask_curve
+from privgmm.spaces.lifted import MEAN_TOLERANCE, LiftedSpace
+from privgmm.spaces.paper import PaperSpace
+from privgmm.spread import component_weights, pass_probability, rows_needed
+
+__all__ = [
+    "METHODS",
+    "Method",
+    "Plan",
+    "core_sensitivity",
+    "friend_radius",
+    "required_separation",
+]
+
+Method: TypeAlias = Literal["paper", "tight", "lifted"]
+METHODS: tuple[Method, ...] = ("paper", "tight", "lifted")
+
+
+def friend_radius(gamma: float) -> float:
+    """``sqrt(1 + gamma) - 1``: fits this near a common third lie within gamma of each other.
+
+    ``ln(1 + dist_Param)`` satisfies the triangle inequality without restriction, so two
+    distances tau give at most ``(1 + tau)^2 - 1``.
+    """
+    return gamma / (math.sqrt(1 + gamma) + 1)
+
+
+def core_sensitivity(test: AgreementTest) -> float:
+    """How far the weighted mean of the core can move, in units of 2 tau.
+
+    ``(1 + (t - G)/L) / G``: of the normalised weights one block may change wholly, and each of
+    at most t - G others by 1/L, out of a total of at least G.
+    """
+    return (1 + (test.n_blocks - test.core) / test.ramp) / test.core
+
+
+def required_separation(test: AgreementTest, n_components: int) -> float:
+    """The factor c: components of one fit must lie farther apart than ``c tau`` (0 for k = 1).
+
+    Six always makes the labels unique. Four is enough if ``2 m + M >= 2 t + 2``: then any two
+    members and the reference share one unchanged friend, and all matchings run through it.
+    """
+    if n_components == 1:
+        return 0.0
+    shared = 2 * test.member + test.full >= 2 * test.n_blocks + 2
+    return 4.0 if shared else 6.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Everything a release needs to know, none of it from the data.
+
+    Parameters
+    ----------
+    method : {"paper", "tight", "lifted"}
+    budget : Budget
+        The TOTAL promise the user asked for.
+    alpha, beta : float
+        The coarse release is within alpha of what it masks with probability 1 - beta.
+    n_components, n_features, n_blocks : int
+        k, d, t.
+    gamma : float
+        How far apart the masked objects of two neighbouring data sets can be.
+    separation : float
+        c: components of one fit must be farther apart than ``c tau``; 0 for none.
+    test : PopulousTest or AgreementTest
+        Its radius is tau.
+    space : PaperSpace or LiftedSpace
+        Holds the noise levels of the mask.
+    refine : Refinement or None
+        Noisy steps on all rows after the coarse release.
+    smallest_weight : float or None
+        The smallest component weight planned for; None for equal weights.
+    """
+
+    method: Method
+    budget: Budget
+    alpha: float
+    beta: float
+    n_components: int
+    n_features: int
+    n_blocks: int
+    gamma: float
+    separation: float
+    test: PopulousTest | AgreementTest
+    space: PaperSpace | LiftedSpace
+    refine: Refinement | None = None
+    smallest_weight: float | None = None
+
+    @property
+    def tau(self) -> float:
+        """How near two fits must be to count as agreeing."""
+        return self.test.radius
+
+    def curve(self) -> RenyiCurve:
+        """The Rényi account of test, mask and refinement (methods `tight` and `lifted`)."""
+        if not isinstance(self.test, AgreementTest):
+            raise InvalidInput("method 'paper' is priced by Theorem 2.3, not by a Rényi curve")
+        k, d = self.n_components, self.n_features
+        if isinstance(self.space, LiftedSpace):
+            gamma = 2 * self.tau * core_sensitivity(self.test) + 2 * MEAN_TOLERANCE
+            mask = lifted_mask_curve(gamma, self.space.eta, d + 1)
+        else:
+            gamma = math.expm1(2 * math.log1p(self.tau))
+            s = self.space
+            mask = paper_mask_curve(gamma, s.eta_weight, s.eta_mean, s.eta_cov, d)
+        total = gaussian_curve(self.test.sigma) + k * mask
+        if self.refine is not None:
+            for multiplier in self.refine.multipliers:
+                total = total + gaussian_curve(multiplier)
+        return total
+
+    def spent(self) -> Budget:
+        """The total guarantee, priced afresh from the plan's own numbers.
+
+        Raises
+        ------
+        PrivGMMError
+            If the numbers do not belong to a private mechanism at all.
+        """
+        if isinstance(self.test, PopulousTest):
+            return self._spent_paper(self.test)
+        if isinstance(self.space, LiftedSpace):
+            needed = required_separation(self.test, self.n_components)
+            if self.separation < needed or self.space.gap < self.separation * self.tau:
+                raise PrivGMMError(
+                    f"not private: components must be {needed:g} tau apart for the labels to be "
+                    f"unique, the plan asks for {self.separation:g}"
+                )
+        elif self.test.core < 1:
+            raise PrivGMMError("not private: the test needs a core of at least one block")
+        chance = DiscreteGaussian(self.test.sigma).survival(self.test.threshold)
+        delta = max(self.budget.delta, chance)
+        return Budget(max(self.curve().epsilon(delta), 1e-12), delta)
+
+    def _spent_paper(self, test: PopulousTest) -> Budget:
+        """Theorem 2.3 with whatever the test and the mask cost at these noise levels."""
+        if not isinstance(self.space, PaperSpace) or self.n_blocks != test.n_blocks:
+            raise PrivGMMError("not private: test and space do not belong to method 'paper'")
+        k, d, s = self.n_components, self.n_features, self.space
+        # two fits within tau of a common third are within 2 z tau <= gamma <= 1 (Lemma 5.2)
+        gamma = 2 * constants.TRIANGLE_FACTOR * self.tau
+        if gamma > 1:
+            raise PrivGMMError(f"not private: the triangle inequality needs gamma <= 1: {gamma:g}")
+        part = constants.MaskPrice(
+            max(
+                constants.epsilon_weight(gamma, s.eta_weight, test.delta / (6 * k)),
+                constants.epsilon_mean(gamma, s.eta_mean, test.delta / (6 * k)),
+                constants.epsilon_covariance(gamma, s.eta_cov, test.delta / (6 * k), d),
+            ),
+            test.delta / (6 * k),
+        )
+        mask = constants.mixture_price(part, k)
+        e, dl = max(test.epsilon, mask.epsilon), max(test.delta, mask.delta)
+        return Budget(2 * e, 4 * math.exp(e) * dl)
+
+    def rows_needed(self, pass_probability: float = 0.95) -> float:
+        """Rows at which the test passes with this probability, by the blocks' natural scatter.
+
+        An estimate without data: it assumes well separated components of the planned weights.
+        """
+        return rows_needed(
+            self.test,
+            component_weights(self.n_components, self.smallest_weight),
+            self.n_features,
+            lifted=isinstance(self.space, LiftedSpace),
+            probability=pass_probability,
+        )
+
+    def pass_probability(self, n_rows: int | float) -> float:
+        """The chance of a release from so many rows of well separated components."""
+        return pass_probability(
+            self.test,
+            math.floor(n_rows / self.n_blocks),
+            component_weights(self.n_components, self.smallest_weight),
+            self.n_features,
+            lifted=isinstance(self.space, LiftedSpace),
+        )
+
+    def explain(self) -> str:
+        """What will happen and what it promises, in plain words."""
+        spent = self.spent()
+        lines = [
+            f"Method {self.method}: {self.n_blocks} blocks, {self.n_components} components in "
+            f"{self.n_features} dimensions.",
+            f"Replacing any one row changes the odds of any outcome by at most a factor "
+            f"exp({spent.epsilon:.4g}) = {math.exp(spent.epsilon):.3g}, except with probability "
+            f"{spent.delta:.3g}.",
+        ]
+        if spent.epsilon < 0.999 * self.budget.epsilon:
+            lines.append(
+                f"Of the epsilon {self.budget.epsilon:g} asked for, this method can only use "
+                f"{spent.epsilon:.4g}; a larger epsilon does not help it."
+            )
+        lines.append(
+            f"Two block fits agree if they lie within {self.tau:.3g}; the private test then asks "
+            "that enough blocks agree."
+        )
+        if isinstance(self.test, PopulousTest):
+            lines.append(
+                f"The mean share of agreeing blocks, plus noise of at most "
+                f"{self.test.noise.bound:.3g}, must reach {self.test.threshold:.3g}."
+            )
+            least = constants.block_minimum(self.test.epsilon, self.test.delta)
+            if self.n_blocks < least:
+                lines.append(
+                    f"With fewer than {least} blocks the noise can outweigh even full agreement: "
+                    "the test cannot be sure to pass."
+                )
+        else:
+            lines.append(
+                f"At least {self.test.core} blocks must have {self.test.full} friends each, with "
+                f"a margin that, plus noise of scale {self.test.sigma:.3g}, reaches "
+                f"{self.test.threshold}."
+            )
+        lines.append(
+            f"What is released is then within {self.alpha:g} of what the agreeing blocks found, "
+            f"with probability {1 - self.beta:g}"
+            + (
+                "."
+                if self.refine is None
+                else f", and is sharpened by {self.refine.steps} noisy passes over all rows."
+            )
+        )
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        if isinstance(self.space, LiftedSpace):
+            noise = {"eta": self.space.eta}
+        else:
+            noise = dataclasses.asdict(self.space)
+        return {
+            "method": self.method,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "n_components": self.n_components,
+            "n_features": self.n_features,
+            "n_blocks": self.n_blocks,
+            "tau": self.tau,
+            "gamma": self.gamma,
+            "separation": self.separation,
+            "test": self.test.to_dict(),
+            "noise": noise,
+            "refine": None if self.refine is None else self.refine.to_dict(),
+            "smallest_weight": self.smallest_weight,
+        }

@@ -1,0 +1,191 @@
+"""Rényi accounting: what each mechanism costs, as curves that add.
+
+A curve gives, for every order a, a bound on the Rényi divergence between the outputs on any
+two neighbouring data sets. Curves of mechanisms run one after another add up; one conversion
+at the end gives (epsilon, delta).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from privgmm.arrays import Array, frozen, positive
+from privgmm.errors import InvalidInput
+
+__all__ = [
+    "ORDERS",
+    "RenyiCurve",
+    "gaussian_curve",
+    "largest_on_private_side",
+    "lifted_mask_curve",
+    "matrix_divergence",
+    "paper_mask_curve",
+]
+
+ORDERS: Array = frozen(1 + np.logspace(-2, 5, 900))
+"""Orders a > 1 at which curves are kept: dense enough that the conversion loses under 1e-4."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RenyiCurve:
+    """A bound on the Rényi divergence at each of `ORDERS`; infinite where there is none."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        if self.values.shape != ORDERS.shape or np.isnan(self.values).any():
+            raise InvalidInput("a curve needs one number per order")
+        object.__setattr__(self, "values", frozen(np.maximum(self.values, 0.0)))
+
+    def __add__(self, other: RenyiCurve) -> RenyiCurve:
+        return RenyiCurve(self.values + other.values)
+
+    def __mul__(self, times: float) -> RenyiCurve:
+        return RenyiCurve(self.values * times)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RenyiCurve):
+            return NotImplemented
+        return bool(np.array_equal(self.values, other.values))
+
+    def __hash__(self) -> int:
+        return hash(self.values.tobytes())
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon this curve proves at `delta`.
+
+        ``min over a of R(a) + ln((a-1)/a) - (ln delta + ln a)/(a-1)`` (Canonne, Kamath and
+        Steinke, 2020, Proposition 12); never below zero.
+        """
+        positive(delta, "delta", below=1.0)
+        return max(0.0, float((self.values + _conversion(delta)).min()))
+
+    def delta(self, epsilon: float) -> float:
+        """The smallest delta this curve proves at `epsilon`: the same bound, solved for delta."""
+        a = ORDERS
+        logs = (a - 1) * (self.values - epsilon + np.log1p(-1 / a)) - np.log(a)
+        return min(1.0, math.exp(float(logs.min())))
+
+
+@functools.lru_cache(maxsize=64)
+def _conversion(delta: float) -> Array:
+    a = ORDERS
+    return frozen(np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1))
+
+
+def gaussian_curve(multiplier: float) -> RenyiCurve:
+    """Gaussian noise of `multiplier` times the L2 sensitivity: ``a / (2 multiplier^2)``.
+
+    Holds for the discrete Gaussian on an integer statistic of sensitivity one as well.
+    """
+    positive(multiplier, "multiplier")
+    return RenyiCurve(ORDERS / (2 * multiplier**2))
+
+
+def _log_det_term(ratio: Array, order: Array) -> Array:
+    """``f_a(lam) = ln(s / lam^a) / (2 (1 - a))``, ``s = 1 - a + a lam > 0``; zero at lam = 1."""
+    x = ratio - 1
+    s = 1 + order * x
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = (np.log1p(order * x) - order * np.log1p(x)) / (2 * (1 - order))
+    return np.where(s > 0, value, np.inf)
+
+
+def matrix_divergence(ratios: Array, eta: float, order: float) -> float:
+    """Rényi divergence between ``L1 (I + eta G)`` and ``L2 (I + eta G)``, exactly.
+
+    Parameters
+    ----------
+    ratios : array (p,)
+        Eigenvalues lam of ``T1^-1 T2``, where ``T = L L^T``.
+    eta : float
+        Noise level.
+    order : float
+        a > 1.
+
+    Notes
+    -----
+    The law of ``L (I + eta G)(I + eta G)^T L^T`` does not depend on which root L of T is
+    used, so the roots may be taken such that ``L1^-1 L2 = diag(sqrt lam)``. Row i of the two
+    Gaussian matrices is then N(e_i, eta^2 I) against N(sqrt(lam_i) e_i, lam_i eta^2 I), with
+    divergence ``a (sqrt lam - 1)^2 / (2 eta^2 s) + p f_a(lam)``. Forming the product is
+    post-processing, so this bounds the divergence of the masked matrices.
+    """
+    lam = np.asarray(ratios, dtype=np.float64)
+    s = 1 - order + order * lam
+    if (s <= 0).any():
+        return math.inf
+    shift = order * (np.sqrt(lam) - 1) ** 2 / (2 * eta**2 * s)
+    return float((shift + lam.size * _log_det_term(lam, np.asarray(order))).sum())
+
+
+def lifted_mask_curve(gamma: float, eta: float, size: int) -> RenyiCurve:
+    """Mask of one lifted component, a `size` x `size` matrix, at distance at most gamma.
+
+    Notes
+    -----
+    The allowed ratios satisfy ``sum (ln lam_i)^2 <= gamma^2``. Each summand of
+    `matrix_divergence`, divided by ``(ln lam)^2``, is largest at the smallest lam,
+    ``exp(-gamma)`` (checked on a grid in the tests), so the sum is at most that value times
+    gamma^2: the summand at ``exp(-gamma)`` itself.
+    """
+    lam = np.asarray(math.exp(-gamma))
+    s = 1 + ORDERS * math.expm1(-gamma)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = ORDERS * math.expm1(-gamma / 2) ** 2 / (2 * eta**2 * s)
+    return RenyiCurve(np.where(s > 0, shift + size * _log_det_term(lam, ORDERS), np.inf))
+
+
+def paper_mask_curve(
+    gamma: float, eta_weight: float, eta_mean: float, eta_cov: float, d: int
+) -> RenyiCurve:
+    """B_Comp of Algorithm 2 at dist_Comp at most gamma, exactly.
+
+    Notes
+    -----
+    Covariance ratios lam lie in [1/(1+gamma), 1+gamma] with ``sum (lam-1)^2 <= gamma^2`` and
+    ``sum (1/lam-1)^2 <= gamma^2``; ``s`` is smallest at ``lam_min = 1/(1+gamma)``. The mean is
+    N(mu, eta^2 Sigma): its log-determinants add once more to the d of the covariance's.
+    """
+    low = 1 / (1 + gamma)
+    s = 1 + ORDERS * (low - 1)
+    a = ORDERS
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = (
+            a * gamma**2 / (2 * eta_weight**2)
+            + a * gamma**2 / (2 * eta_mean**2 * s)
+            + a * gamma**2 / (2 * eta_cov**2 * (1 + math.sqrt(low)) ** 2 * s)
+            + (d + 1) * _log_det_term(np.asarray(low), a) * (1 + gamma) ** 2
+        )
+    return RenyiCurve(np.where(s > 0, value, np.inf))
+
+
+def largest_on_private_side(
+    price: Callable[[float], float], budget: float, low: float, high: float
+) -> float:
+    """The largest x in [low, high] with ``price(x) <= budget``, price increasing.
+
+    Ends on the private side: the value returned was itself priced within the budget.
+    """
+    if price(low) > budget:
+        raise InvalidInput(
+            f"no parameter is small enough for the budget: at {low:.3g} the price is "
+            f"{price(low):.4g}, the budget {budget:.4g}; raise epsilon, delta or alpha"
+        )
+    if price(high) <= budget:
+        return high
+    a, b = math.log(low), math.log(high)
+    for _ in range(60):
+        middle = (a + b) / 2
+        if price(math.exp(middle)) <= budget:
+            a = middle
+        else:
+            b = middle
+    return math.exp(a) if price(math.exp(a)) <= budget else low

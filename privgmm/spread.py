@@ -1,0 +1,269 @@
+"""How block fits scatter around the truth, without any data.
+
+Seen in a component's own coordinates, the error of a good fit depends only on how many of the
+block's rows belong to the component: the count is multinomial, the mean normal, the covariance
+Wishart, whatever the mixture (affine invariance). So blocks can be simulated for any number of
+rows. This ignores overlap between components, which makes real fits scatter more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from privgmm.agreement import PrivateTest, friend_counts
+from privgmm.arrays import Array, BoolArray, IntArray, finite_array, frozen
+from privgmm.errors import InvalidInput
+
+__all__ = [
+    "BlockErrors",
+    "component_weights",
+    "friend_counts_of_blocks",
+    "pair_distances",
+    "pass_probability",
+    "rows_needed",
+    "simulate_blocks",
+]
+
+_NORMAL_COUNTS = 1e9
+_MOST_SIMULATED = 1200
+_REPLICATES = 3
+
+
+def component_weights(n_components: int, smallest: float | None = None) -> Array:
+    """Weights to plan for: all equal, or one of the given size and the rest equal."""
+    if smallest is None or n_components == 1:
+        return np.full(n_components, 1 / n_components)
+    if not 0 < smallest <= 1 / n_components:
+        raise InvalidInput(
+            f"the smallest weight of {n_components} components must lie in "
+            f"(0, {1 / n_components:.4g}], got {smallest!r}"
+        )
+    weights = np.full(n_components, (1 - smallest) / (n_components - 1))
+    weights[0] = smallest
+    return weights
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BlockErrors:
+    """Errors of t simulated fits, in coordinates where the true component is standard.
+
+    Parameters
+    ----------
+    weights : array (t, k)
+        Fitted minus true weights.
+    means : array (t, k, d)
+        Fitted means, the true one being zero.
+    covariances : array (t, k, d, d)
+        Fitted covariances minus the identity.
+    tangents : array (t, k, p (p + 1) / 2)
+        Lifted errors: ``ln`` of the lifted matrix relative to the true one, as a vector whose
+        Euclidean norm is the matrix's Frobenius norm; p = d + 1.
+    exists : array of bool (t, k)
+        False where too few rows came from the component to fit it.
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    tangents: Array
+    exists: BoolArray
+
+
+def _counts(rows: float, weights: Array, n_blocks: int, rng: np.random.Generator) -> Array:
+    if rows < _NORMAL_COUNTS:
+        return rng.multinomial(int(rows), weights, size=n_blocks).astype(np.float64)
+    deviations = rng.standard_normal((n_blocks, weights.size)) * np.sqrt(weights)
+    # project out the total, which is fixed: exactly the multinomial's covariance
+    deviations -= np.outer(deviations.sum(axis=1), weights)
+    return np.asarray(rows * weights + np.sqrt(rows) * deviations, dtype=np.float64)
+
+
+def _wishart_roots(counts: Array, d: int, rng: np.random.Generator) -> Array:
+    """Lower roots of maximum-likelihood covariances of `counts` standard normal rows."""
+    roots = np.zeros((*counts.shape, d, d))
+    lower = np.tril_indices(d, -1)
+    roots[..., lower[0], lower[1]] = rng.standard_normal((*counts.shape, lower[0].size))
+    for i in range(d):
+        roots[..., i, i] = np.sqrt(rng.chisquare(np.maximum(counts - 1 - i, 1.0)))
+    return np.asarray(roots / np.sqrt(counts)[..., None, None], dtype=np.float64)
+
+
+def vectorised(matrices: Array) -> Array:
+    """Symmetric matrices (..., p, p) as vectors with the same inner product."""
+    p = matrices.shape[-1]
+    row, column = np.triu_indices(p)
+    scale = np.where(row == column, 1.0, np.sqrt(2.0))
+    return np.asarray(matrices[..., row, column] * scale, dtype=np.float64)
+
+
+def simulate_blocks(
+    n_blocks: int,
+    rows_per_block: float,
+    weights: npt.ArrayLike,
+    n_features: int,
+    *,
+    rng: np.random.Generator | int,
+) -> BlockErrors:
+    """Draw the errors of `n_blocks` independent fits of `rows_per_block` rows each."""
+    generator = np.random.default_rng(rng)
+    w = finite_array(weights, "weights", (None,))
+    d = n_features
+    counts = _counts(rows_per_block, w, n_blocks, generator)
+    exists = counts >= d + 2
+    safe = np.where(exists, counts, d + 2.0)
+    means = generator.standard_normal((*counts.shape, d)) / np.sqrt(safe)[..., None]
+    roots = _wishart_roots(safe, d, generator)
+    lifted = np.zeros((*counts.shape, d + 1, d + 1))
+    lifted[..., :d, :d] = roots
+    lifted[..., :d, d] = means
+    lifted[..., d, d] = 1.0
+    lifted *= np.sqrt(safe / (rows_per_block * w))[..., None, None]
+    # ln(U U^T) from the singular values of U: no squaring
+    left, singular, _ = np.linalg.svd(lifted)
+    tangent = np.einsum("...ij,...j,...kj->...ik", left, 2 * np.log(singular), left)
+    return BlockErrors(
+        weights=frozen(counts / rows_per_block - w),
+        means=frozen(means),
+        covariances=frozen(roots @ np.swapaxes(roots, -1, -2) - np.eye(d)),
+        tangents=frozen(vectorised(tangent)),
+        exists=frozen(exists),
+    )
+
+
+def _squared(points: Array) -> Array:
+    """Squared Euclidean distances (t, t) of the rows of (t, q), good to rounding of the largest."""
+    centred = points - points.mean(axis=0)
+    norms = np.einsum("ij,ij->i", centred, centred)
+    return np.asarray(
+        np.maximum(norms[:, None] + norms - 2 * centred @ centred.T, 0.0), dtype=np.float64
+    )
+
+
+def pair_distances(errors: BlockErrors, *, lifted: bool) -> Array:
+    """Distances between all simulated fits (t, t), to first order in the errors.
+
+    Parameters
+    ----------
+    lifted : bool
+        True for the lifted distance, False for dist_Param.
+    """
+    k = errors.weights.shape[1]
+    total = np.zeros((len(errors.weights), len(errors.weights)))
+    for j in range(k):
+        if lifted:
+            parts = [errors.tangents[:, j]]
+        else:
+            parts = [
+                errors.weights[:, j, None],
+                errors.means[:, j],
+                vectorised(errors.covariances[:, j]),
+            ]
+        for part in parts:
+            np.maximum(total, _squared(part), out=total)
+    distances = np.sqrt(total)
+    np.fill_diagonal(distances, 0.0)
+    failed = ~errors.exists.all(axis=1)
+    distances[failed] = np.inf
+    distances[:, failed] = np.inf
+    return distances
+
+
+def friend_counts_of_blocks(distances: Array, radius: float, n_blocks: int) -> IntArray:
+    """Friend counts of `n_blocks` blocks, from the distances of as many simulated ones or fewer.
+
+    With fewer, each simulated block stands for several: its share of friends is kept.
+    """
+    counts = friend_counts(distances, radius)
+    simulated = len(distances)
+    if simulated == n_blocks:
+        return counts
+    shares = np.sort(counts)[np.arange(n_blocks) * simulated // n_blocks] / simulated
+    return np.asarray(np.floor(shares * n_blocks), dtype=np.int64)
+
+
+def _simulated_distances(
+    n_blocks: int, rows_per_block: float, weights: Array, n_features: int, lifted: bool
+) -> list[Array]:
+    return [
+        pair_distances(
+            simulate_blocks(
+                min(n_blocks, _MOST_SIMULATED), rows_per_block, weights, n_features, rng=seed
+            ),
+            lifted=lifted,
+        )
+        for seed in range(_REPLICATES)
+    ]
+
+
+def _chance(test: PrivateTest, distances: list[Array], radius: float) -> float:
+    return float(
+        np.mean(
+            [
+                test.pass_probability(friend_counts_of_blocks(table, radius, test.n_blocks))
+                for table in distances
+            ]
+        )
+    )
+
+
+def pass_probability(
+    test: PrivateTest,
+    rows_per_block: float,
+    weights: npt.ArrayLike,
+    n_features: int,
+    *,
+    lifted: bool,
+) -> float:
+    """The chance that `test` passes on fits of `rows_per_block` rows each.
+
+    Averaged over the noise exactly and over a few simulated sets of blocks.
+    """
+    w = finite_array(weights, "weights", (None,))
+    distances = _simulated_distances(test.n_blocks, rows_per_block, w, n_features, lifted)
+    return _chance(test, distances, test.radius)
+
+
+def rows_needed(
+    test: PrivateTest,
+    weights: npt.ArrayLike,
+    n_features: int,
+    *,
+    lifted: bool,
+    probability: float,
+) -> float:
+    """Rows in all blocks together at which `test` passes with the given probability.
+
+    Infinite if the test cannot pass so often even when all blocks agree.
+
+    Notes
+    -----
+    Distances shrink like one over the square root of the rows, exactly so in the limit. From a
+    simulation at s rows a block, the factor f by which distances would have to shrink gives the
+    next guess ``f^2 s``; a few rounds settle it.
+    """
+    if not 0 < probability < 1:
+        raise InvalidInput(f"probability must lie in (0, 1), got {probability!r}")
+    t = test.n_blocks
+    if test.pass_probability(np.full(t, t, dtype=np.int64)) < probability:
+        return math.inf
+    w = finite_array(weights, "weights", (None,))
+    least = math.ceil(2 * (n_features + 2) / float(w.min()))
+    rows = max(float(least), 1000 / float(w.min()))
+    for _ in range(8):
+        distances = _simulated_distances(t, rows, w, n_features, lifted)
+        low, high = -25.0, 25.0
+        while high - low > 1e-3:
+            middle = (low + high) / 2
+            if _chance(test, distances, test.radius * math.exp(middle)) >= probability:
+                high = middle
+            else:
+                low = middle
+        guess = max(float(least), math.ceil(rows * math.exp(2 * high)))
+        if abs(guess - rows) <= 0.005 * rows:
+            return t * guess
+        rows = guess
+    return t * rows

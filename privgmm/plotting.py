@@ -46,10 +46,10 @@ class Look:
     symbol: str
 
 
-TRUE = Look("True mixture", "#009E73", "dash", 2.2, "x-thin")
-NONPRIVATE = Look("Non-private fit", "#2583C4", "dot", 2.4, "circle-open")
+TRUE = Look("True mixture", "#009E73", "dash", 2.0, "x-thin")
+NONPRIVATE = Look("Non-private fit", "#2583C4", "dot", 3.6, "circle-open")
 PRIVATE = Look("Private release", "#D55E00", "solid", 3.0, "cross-thin")
-ROWS = "rgba(128, 128, 136, 0.35)"
+ROWS = "rgba(128, 128, 136, 0.28)"
 GRID = "rgba(128, 128, 136, 0.25)"
 
 _SIGMAS = (1.0, 2.0)
@@ -128,7 +128,8 @@ def mixtures_figure(
     """
     layers = [
         (look, mixture)
-        for look, mixture in ((TRUE, true), (NONPRIVATE, nonprivate), (PRIVATE, private))
+        # Where two coincide, the thin dashes over the wide dots leave both to be seen.
+        for look, mixture in ((NONPRIVATE, nonprivate), (TRUE, true), (PRIVATE, private))
         if mixture is not None
     ]
     data = None if rows is None else finite_array(rows, "rows", (None, None))
@@ -187,7 +188,7 @@ def _add_plane(
             y=points[:, 1],
             mode="markers",
             name=_rows_label(len(points), len(data)),
-            marker={"color": ROWS, "size": 4},
+            marker={"color": ROWS, "size": 3.5},
             hoverinfo="skip",
         )
     for look, mixture in layers:

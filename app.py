@@ -1,0 +1,5 @@
+"""The dashboard's first page. Start it with ``make app``."""
+
+from privgmm.dashboard.explore import page
+
+page()

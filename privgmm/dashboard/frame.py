@@ -1,0 +1,74 @@
+"""The frame every page shares: title, links to the other pages, and the look.
+
+A page calls `frame` first and then draws its own content.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import streamlit as st
+
+__all__ = ["PAGES", "Page", "frame", "slider_ends"]
+
+
+class Page(NamedTuple):
+    """A page of the app: its file beside app.py, its name and icon in the links."""
+
+    path: str
+    label: str
+    icon: str
+
+
+PAGES: tuple[Page, ...] = (Page("app.py", "Explore", ":material/explore:"),)
+
+_LOOK = """
+<style>
+.block-container { padding-top: 2.6rem; padding-bottom: 4rem; max-width: 1500px; }
+.privgmm-ends { display: flex; justify-content: space-between; font-size: 0.8rem;
+  opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
+[data-testid="stMetricValue"] { font-size: 1.45rem; }
+.st-key-split > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
+.st-key-sharing > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
+  { flex-wrap: wrap; }
+.st-key-split > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
+  { min-width: min(100%, 19rem); }
+.st-key-sharing > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
+  { min-width: min(100%, 14rem); }
+@media (max-width: 640px) { .block-container { padding-left: 0.8rem; padding-right: 0.8rem; } }
+</style>
+"""
+
+
+def frame(title: str, lead: str, *, icon: str = ":material/shield_lock:") -> None:
+    """Set up a page.
+
+    Parameters
+    ----------
+    title : str
+        The page's one idea, as a heading.
+    lead : str
+        One sentence below it.
+    icon : str
+        For the browser's tab.
+    """
+    st.set_page_config(page_title=f"{title} · privgmm", page_icon=icon, layout="wide")
+    st.html(_LOOK)
+    with st.sidebar:
+        st.markdown("### :material/shield_lock: privgmm")
+        st.caption("Gaussian mixtures under differential privacy, with no bounds on the data.")
+        # Streamlit knows no pages, not even the first, until there is a second.
+        for page in PAGES if len(PAGES) > 1 else ():
+            st.page_link(page.path, label=page.label, icon=page.icon)
+        st.divider()
+        st.caption(
+            "After Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
+            "Gaussian Mixture Models* (2023). Everything runs on this machine; no data leaves it."
+        )
+    st.title(title, anchor=False)
+    st.markdown(lead)
+
+
+def slider_ends(left: str, right: str) -> None:
+    """Say what the two ends of the slider above mean."""
+    st.html(f'<div class="privgmm-ends"><span>← {left}</span><span>{right} →</span></div>')

@@ -1,0 +1,201 @@
+"""What came out: the verdict in words, the components, and what may be shared."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from privgmm.dashboard.words import count_in_words, method_label, times_short
+from privgmm.datasets import Dataset
+from privgmm.distances import dist_gmm
+from privgmm.errors import PrivGMMError
+from privgmm.mixture import Mixture
+from privgmm.plotting import mixtures_figure
+from privgmm.release import Outcome, Refusal, Release
+
+__all__ = ["component_table", "error_of", "record", "show_sharing", "show_tables", "show_verdict"]
+
+
+def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -> None:
+    """The outcome in words and figures.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    dataset : Dataset
+        The rows it was made from.
+    needed : dict of str to float
+        Rows each method would need at the same budget and accuracy.
+    """
+    if isinstance(outcome.result, Release):
+        _show_release(outcome.result, outcome, dataset)
+    else:
+        _show_refusal(outcome.result, dataset, needed)
+
+
+def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
+    ceiling = result.budget.guess_ceiling
+    st.success(
+        f"**Released.** The private mixture may be shared. Whoever sees it, and whatever else "
+        f"they know, guesses whether one row was replaced with at most **{ceiling:.0%}** success; "
+        f"a coin has 50%.",
+        icon=":material/verified_user:",
+    )
+    if result.seeded:
+        st.warning(
+            "The noise came from a seed, so whoever knows the seed can take it away again: "
+            "good for teaching, not for real people's data.",
+            icon=":material/warning:",
+        )
+    _show_numbers(outcome, dataset, result.mixture)
+
+
+def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -> None:
+    plan = result.plan
+    mine = needed.get(plan.method)
+    lines = [
+        "**Refused: that is the guarantee at work.** The fits of the "
+        f"{plan.n_blocks:,} blocks do not agree closely enough for the noise to hide any one row, "
+        "so nothing about the mixture is said. The answer “no” is itself private and may be "
+        "shared; its budget is spent."
+    ]
+    if mine is not None:
+        lines.append(
+            f"At these settings the method **{method_label(plan.method)}** needs about "
+            f"**{count_in_words(mine)} rows**, {times_short(mine, dataset.n_rows)}."
+        )
+    st.info("\n\n".join(lines), icon=":material/shield:")
+    if needed:
+        st.markdown("**What would pass, at the same ε, δ and α**")
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Method": [method_label(method) for method in needed],
+                    "Rows it takes": [count_in_words(rows) for rows in needed.values()],
+                    "At hand": [f"{dataset.n_rows:,}"] * len(needed),
+                }
+            ),
+            hide_index=True,
+        )
+
+
+def _show_numbers(outcome: Outcome, dataset: Dataset, private: Mixture) -> None:
+    left, right = st.columns(2)
+    budget = outcome.result.budget
+    left.metric("Spent in total", f"ε = {budget.epsilon:.4g}", help=f"with δ = {budget.delta:.3g}")
+    left.caption(f"δ = {budget.delta:.3g}")
+    mine = None if dataset.truth is None else error_of(private, dataset.truth)
+    if mine is None:
+        right.metric("Components", private.n_components)
+        return
+    baseline = nonprivate_of(outcome)
+    other = None if baseline is None or dataset.truth is None else error_of(baseline, dataset.truth)
+    right.metric(
+        "Error (dist_GMM to the truth)",
+        f"{mine:.3f}",
+        help="Largest difference in weight or exact total variation over matched components: "
+        "0 is perfect, 1 as wrong as can be (Definition 1.4)",
+    )
+    if other is not None:
+        right.caption(f"Without privacy: {other:.3f}")
+
+
+def error_of(mixture: Mixture, truth: Mixture) -> float | None:
+    """dist_GMM to the truth, or None if the two have different numbers of components."""
+    if mixture.n_components != truth.n_components:
+        return None
+    return float(dist_gmm(mixture, truth))
+
+
+def nonprivate_of(outcome: Outcome) -> Mixture | None:
+    """The non-private mixture, or None if no block could be fitted."""
+    try:
+        return outcome.curator.nonprivate()
+    except PrivGMMError:
+        return None
+
+
+def component_table(mixture: Mixture, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Weight, means, standard deviations; in the plane also the correlation."""
+    table: dict[str, Any] = {
+        "component": [str(j + 1) for j in range(mixture.n_components)],
+        "weight": mixture.weights,
+    }
+    spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
+    for i, name in enumerate(columns):
+        table[f"mean {name}"] = mixture.means[:, i]
+    for i, name in enumerate(columns):
+        table[f"sd {name}"] = spread[:, i]
+    if mixture.n_features == 2:
+        table["correlation"] = mixture.covariances[:, 0, 1] / (spread[:, 0] * spread[:, 1])
+    return pd.DataFrame(table)
+
+
+def show_tables(outcome: Outcome, dataset: Dataset) -> None:
+    """The components of every mixture there is, marked with who may see them."""
+    tabs: list[tuple[str, Mixture]] = []
+    if isinstance(outcome.result, Release):
+        tabs.append((":material/public: Private release", outcome.result.mixture))
+    baseline = nonprivate_of(outcome)
+    if baseline is not None:
+        tabs.append((":material/lock: Non-private fit", baseline))
+    if dataset.truth is not None:
+        tabs.append((":material/science: True mixture", dataset.truth))
+    if not tabs:
+        return
+    for tab, (_, mixture) in zip(st.tabs([name for name, _ in tabs]), tabs, strict=True):
+        frame = component_table(mixture, dataset.columns)
+        numbers = {
+            name: st.column_config.NumberColumn(format="%.4g")
+            for name in frame.columns
+            if name != "component"
+        }
+        tab.dataframe(frame, hide_index=True, column_config=numbers)
+
+
+def record(outcome: Outcome) -> dict[str, Any]:
+    """What may be shared about an outcome, as plain numbers for JSON."""
+    return outcome.result.to_dict()
+
+
+def show_sharing(outcome: Outcome, dataset: Dataset) -> None:
+    """Two boxes: what may leave this machine, and what may not."""
+    left, right = st.container(key="sharing").columns(2)
+    with left.container(border=True, height="stretch"):
+        st.markdown("**:green[:material/public: May be shared]**")
+        released = isinstance(outcome.result, Release)
+        what = "the private mixture" if released else "the answer “refused”"
+        st.markdown(f"- {what}\n- the plan and the budget\n- anything computed from these alone")
+        buttons = st.container(horizontal=True)
+        buttons.download_button(
+            "Record (JSON)",
+            data=lambda: json.dumps(record(outcome), indent=1),
+            file_name="privgmm-release.json",
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            key="download_record",
+        )
+        if isinstance(outcome.result, Release):
+            mixture = outcome.result.mixture
+            buttons.download_button(
+                "Picture (HTML)",
+                data=lambda: mixtures_figure(private=mixture, columns=dataset.columns).to_html(),
+                file_name="privgmm-release.html",
+                mime="text/html",
+                icon=":material/download:",
+                on_click="ignore",
+                key="download_picture",
+            )
+    with right.container(border=True, height="stretch"):
+        st.markdown("**:red[:material/lock: Not to be shared]**")
+        st.markdown(
+            "- the picture above: it shows rows\n- the non-private fit, and errors measured "
+            "with it\n- the fits, distances and votes of the blocks"
+        )
+        if dataset.truth is not None:
+            st.caption("These rows are made up, so here it is only practice.")

@@ -1,0 +1,97 @@
+"""What a session remembers: which release is shown, for which settings, and what was spent.
+
+A page reruns from top to bottom at every click. Noise must not: a release happens behind a
+button, once, and its frozen outcome is kept here under a key that belongs to no widget.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import streamlit as st
+
+from privgmm.datasets import Dataset
+from privgmm.ledger import MemoryLedger
+from privgmm.plan import Method
+from privgmm.release import Outcome
+
+__all__ = ["Settings", "Shown", "keep", "ledger", "shown"]
+
+_SHOWN = "explore_shown"
+_LEDGERS = "explore_ledgers"
+
+_NAMES = {
+    "method": "method",
+    "epsilon": "ε",
+    "delta": "δ",
+    "alpha": "α",
+    "n_components": "components",
+    "n_blocks": "blocks",
+    "seed": "noise seed",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that decides a release, apart from the noise.
+
+    Parameters
+    ----------
+    data : str
+        Fingerprint of the rows.
+    data_name : str
+    method : str
+    epsilon, delta, alpha : float
+    n_components : int
+    n_blocks : int or None
+        None lets the plan choose.
+    seed : int or None
+        None for cryptographic noise.
+    """
+
+    data: str
+    data_name: str
+    method: Method
+    epsilon: float
+    delta: float
+    alpha: float
+    n_components: int
+    n_blocks: int | None
+    seed: int | None
+
+    def changes_since(self, earlier: Settings) -> list[str]:
+        """What differs from earlier settings, in words; empty if nothing does."""
+        changes = []
+        if self.data != earlier.data:
+            changes.append(f"data was {earlier.data_name}")
+        for field, name in _NAMES.items():
+            before, now = getattr(earlier, field), getattr(self, field)
+            if before != now:
+                changes.append(f"{name} was {'auto' if before is None else before}")
+        return changes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shown:
+    """A finished release together with what it was made from."""
+
+    settings: Settings
+    dataset: Dataset
+    outcome: Outcome
+
+
+def shown() -> Shown | None:
+    """The release on display, if there is one."""
+    value = st.session_state.get(_SHOWN)
+    return value if isinstance(value, Shown) else None
+
+
+def keep(value: Shown) -> None:
+    """Put a release on display until the next one."""
+    st.session_state[_SHOWN] = value
+
+
+def ledger(fingerprint: str) -> MemoryLedger:
+    """The account this session keeps of the data set with this fingerprint."""
+    table: dict[str, MemoryLedger] = st.session_state.setdefault(_LEDGERS, {})
+    return table.setdefault(fingerprint, MemoryLedger())

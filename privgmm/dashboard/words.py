@@ -1,0 +1,52 @@
+"""Numbers and outcomes in plain words. Pure functions: no Streamlit in here."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["METHOD_WORDS", "count_in_words", "method_label", "times_short"]
+
+METHOD_WORDS: dict[str, tuple[str, str]] = {
+    "paper": ("Paper", "Algorithms 1 and 2 with the paper's own constants"),
+    "tight": ("Tight", "the same algorithms, with an exact account of their privacy cost"),
+    "lifted": ("Lifted", "averages all blocks that agree, for the fewest rows"),
+}
+
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def count_in_words(number: float) -> str:
+    """A number of rows as people say it: ``31,000``, ``2.5 million``, ``4.1 × 10¹⁸``.
+
+    Examples
+    --------
+    >>> count_in_words(31234), count_in_words(2.49e6), count_in_words(4.06e18)
+    ('31,200', '2.5 million', '4.1 × 10¹⁸')
+    """
+    if not math.isfinite(number):
+        return "no finite number of"
+    if number < 1000:
+        return f"{math.ceil(number):,}"
+    if number < 1e6:
+        return f"{float(f'{number:.3g}'):,.0f}"
+    rounded = float(f"{number:.2g}")
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if size <= rounded < 1000 * size:
+            return f"{rounded / size:g} {word}"
+    lead, exponent = f"{number:.1e}".split("e")
+    return f"{float(lead):g} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+
+
+def times_short(needed: float, have: int) -> str:
+    """How the rows at hand compare with the rows needed, as a clause."""
+    ratio = needed / have
+    if ratio <= 1:
+        return "enough rows are at hand"
+    if ratio < 10:
+        return f"{ratio:.1f} times the rows at hand"
+    return f"{count_in_words(ratio)} times the rows at hand"
+
+
+def method_label(method: str) -> str:
+    """What a method is called in the controls; an unknown one goes by its own name."""
+    return METHOD_WORDS.get(method, (method.capitalize(), ""))[0]

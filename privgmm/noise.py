@@ -210,7 +210,9 @@ class TruncatedLaplace:
     def cdf(self, x: npt.ArrayLike) -> Array:
         """Cumulative probability."""
         y = np.clip(np.asarray(x, dtype=np.float64), -self.bound, self.bound)
-        tail = self.height * self.scale * (np.exp(-np.abs(y) / self.scale) - self._edge)
+        # e^(-|y|/lambda) - e^(-A/lambda) without cancellation: exactly zero at the bound
+        excess = self._edge * np.expm1((self.bound - np.abs(y)) / self.scale)
+        tail = self.height * self.scale * excess
         return np.where(y < 0, tail, 1 - tail)
 
     @property

@@ -233,7 +233,7 @@ def _too_few_blocks(budget: Budget, t: int) -> InvalidInput:
 
 
 def best_core(
-    counts: Array, sigma: float, theta: int, margin: float, n_blocks: int
+    counts: Array, sigma: float, theta: int, margin: float, *, close: bool = False
 ) -> tuple[AgreementTest, float] | None:
     """The test that moves the mean least while `counts` still pass with the given margin.
 
@@ -243,27 +243,30 @@ def best_core(
         Friend counts to be expected, in falling order.
     margin : float
         How many noise scales beyond the threshold the statistic should reach.
+    close : bool
+        Ask for ``2 m + M >= 2 t + 2``, so that components may be as near as ``3 tau``.
 
     Returns
     -------
     (AgreementTest, float) or None
         With radius 1 (to be replaced) and `core_sensitivity`; None if no test would pass.
     """
-    t = n_blocks
+    t = len(counts)
     h = math.ceil(theta + margin * sigma)
-    member = math.ceil(t / 2) + 1
-    full = np.arange(member, t - h + 1)
+    least = math.ceil(t / 2) + 1
+    full = np.arange(least, t - h + 1)
     if h < 0 or full.size == 0:
         return None
+    member = np.maximum(least, -((full - 2 * t - 2) // 2)) if close else np.full(full.size, least)
     # the core: how many blocks reach M + h, less h
     cores = np.searchsorted(-counts, -(full + h), side="right") - h
-    good = cores >= 1
+    good = (cores >= 1) & (member <= full)
     if not good.any():
         return None
-    full, cores = full[good], cores[good]
+    full, member, cores = full[good], member[good], cores[good]
     moves = (1 + (t - cores) / (full - member + 1)) / cores
     i = int(np.argmin(moves))
-    test = AgreementTest(t, 1.0, sigma, theta, member, int(full[i]), int(cores[i]))
+    test = AgreementTest(t, 1.0, sigma, theta, int(member[i]), int(full[i]), int(cores[i]))
     return test, float(moves[i])
 
 
@@ -306,7 +309,7 @@ def lifted_plan(
         gamma=2 * tau * move + 2 * MEAN_TOLERANCE,
         separation=separation,
         test=chosen,
-        space=LiftedSpace(eta, gap=separation * tau),
+        space=LiftedSpace(eta, clearance=separation * tau),
         refine=refine,
         smallest_weight=smallest_weight,
     )
@@ -322,7 +325,7 @@ def _lifted(
     base = _refinement_curve(refine)
     for sigma in _sigmas(max(friends - t / 2, 1)):
         theta = DiscreteGaussian(float(sigma)).upper_point(budget.delta)
-        found = best_core(counts, float(sigma), theta, 1.65, t)
+        found = best_core(counts, float(sigma), theta, 1.65)
         if found is None:
             continue
         if (base + gaussian_curve(float(sigma))).epsilon(budget.delta) >= budget.epsilon:

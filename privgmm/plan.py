@@ -54,15 +54,28 @@ def core_sensitivity(test: AgreementTest) -> float:
 
 
 def required_separation(test: AgreementTest, n_components: int) -> float:
-    """The factor c: components of one fit must lie farther apart than ``c tau`` (0 for k = 1).
+    """The factor c: two fits are friends only if components that do not match are c tau apart.
 
-    Six always makes the labels unique. Four is enough if ``2 m + M >= 2 t + 2``: then any two
-    members and the reference share one unchanged friend, and all matchings run through it.
+    Notes
+    -----
+    Let i and j be members of the cores of D or D', f an unchanged friend of both. Component a
+    of i matches a of f within tau, and that matches a of j within tau, so i and j match within
+    2 tau. For b other than a, ``d(i_a, j_b) >= d(i_a, f_b) - d(f_b, j_b) > (c - 1) tau``.
+
+    - If ``2 m + M >= 2 t + 2``, then i, j and a reference share one unchanged friend f, and so
+      do i and the references of D and D'. With c = 3 the matching within 2 tau is unique and
+      runs through f: aligning to the reference labels all members of both cores alike.
+    - Otherwise i and j may be linked to the reference by different friends, which bounds
+      equally labelled components by 4 tau only; with c = 5 every other pair is farther, so the
+      label agrees with the matching within 2 tau all the same.
+
+    Either way the labels in D and D' agree up to one common order, which the shuffle hides, and
+    equally labelled components of all members of both cores are within 2 tau.
     """
     if n_components == 1:
         return 0.0
     shared = 2 * test.member + test.full >= 2 * test.n_blocks + 2
-    return 4.0 if shared else 6.0
+    return 3.0 if shared else 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +94,7 @@ class Plan:
     gamma : float
         How far apart the masked objects of two neighbouring data sets can be.
     separation : float
-        c: components of one fit must be farther apart than ``c tau``; 0 for none.
+        c: components that do not match must be farther apart than ``c tau``; 0 for none.
     test : PopulousTest or AgreementTest
         Its radius is tau.
     space : PaperSpace or LiftedSpace
@@ -141,10 +154,10 @@ class Plan:
             return self._spent_paper(self.test)
         if isinstance(self.space, LiftedSpace):
             needed = required_separation(self.test, self.n_components)
-            if self.separation < needed or self.space.gap < self.separation * self.tau:
+            if self.separation < needed or self.space.clearance < self.separation * self.tau:
                 raise PrivGMMError(
-                    f"not private: components must be {needed:g} tau apart for the labels to be "
-                    f"unique, the plan asks for {self.separation:g}"
+                    f"not private: unmatched components must be {needed:g} tau apart for labels "
+                    f"to be unique, the plan asks for {self.separation:g}"
                 )
         elif self.test.core < 1:
             raise PrivGMMError("not private: the test needs a core of at least one block")

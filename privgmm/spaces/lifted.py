@@ -18,14 +18,9 @@ from privgmm.errors import InvalidInput
 from privgmm.matching import bottleneck_matchings
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.spaces import Randomness
-from privgmm.spaces.lifted_geometry import (
-    component_gaps,
-    karcher_mean,
-    lift,
-    lifted_distance,
-    pairwise_lifted,
-    unlift,
-)
+from privgmm.spaces.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
+from privgmm.spaces.lifted_labels import blurred_pairs
+from privgmm.spaces.lifted_pairs import pairwise_lifted
 
 __all__ = ["MEAN_TOLERANCE", "LiftedSpace"]
 
@@ -41,26 +36,25 @@ class LiftedSpace:
     ----------
     eta : float
         Noise level of the mask ``U (I + eta G)(I + eta G)^T U^T``, ``T = U U^T``.
-    gap : float
-        A fit whose own components are not all farther apart than this does not take part:
-        its labels could not be told apart. 0 for a single component.
+    clearance : float
+        Two fits are compared only if any two components that do not match are farther apart
+        than this: else labels could not be told apart. 0 for a single component.
     """
 
     eta: float
-    gap: float = 0.0
+    clearance: float = 0.0
 
     def __post_init__(self) -> None:
         positive(self.eta, "eta")
-        if not (math.isfinite(self.gap) and self.gap >= 0):
-            raise InvalidInput(f"gap must be finite and >= 0, got {self.gap!r}")
+        if not (math.isfinite(self.clearance) and self.clearance >= 0):
+            raise InvalidInput(f"clearance must be finite and >= 0, got {self.clearance!r}")
 
     def distances(self, items: MixtureBatch) -> Array:
-        """Lifted distances of all pairs (t, t); infinite for fits that failed or are not apart."""
-        distances = pairwise_lifted(items).copy()
-        out = ~(component_gaps(items) > self.gap)
-        distances[out] = np.inf
-        distances[:, out] = np.inf
-        return distances
+        """Lifted distances of all pairs (t, t); infinite where fits failed or labels blur."""
+        distances = pairwise_lifted(items)
+        if items.n_components == 1:
+            return distances
+        return np.where(blurred_pairs(items, distances, self.clearance), np.inf, distances)
 
     def representative(self, items: MixtureBatch, weights: Array, reference: int) -> Array:
         """Roots (k, d+1, d+1) of the weighted Karcher means of the aligned components.

@@ -88,10 +88,6 @@ def test_the_block_minimum_is_where_the_noise_falls_to_a_tenth(
     assert t == 5 or TruncatedLaplace(2 / (t - 1), epsilon, delta).bound > 0.1
 
 
-def test_the_block_minimum_is_never_below_five() -> None:
-    assert constants.block_minimum(40.0, 0.9) >= 5
-
-
 def test_noise_levels_grow_with_alpha_and_shrink_with_confidence_and_dimension() -> None:
     for eta in (constants.eta_mean, constants.eta_covariance):
         assert eta(0.4, 0.1, 3) == pytest.approx(2 * eta(0.2, 0.1, 3))

@@ -63,8 +63,7 @@ def released() -> AppTest:
     """A release: the lifted method with enough rows and a generous budget."""
     app = _open()
     app.segmented_control(key="method").set_value("lifted")
-    app.select_slider(key="epsilon").set_value(8.0)
-    app.select_slider(key="alpha").set_value(1.0).run()
+    app.select_slider(key="epsilon").set_value(8.0).run()
     return _press(app)
 
 
@@ -160,7 +159,7 @@ def test_too_few_rows_spend_nothing() -> None:
 def test_a_plan_that_cannot_be_made_disables_the_button() -> None:
     app = _small(_open())
     app.segmented_control(key="method").set_value("lifted")
-    app.toggle(key="auto_t").set_value(False).run()
+    app.toggle(key="auto").set_value(False).run()
     app.number_input(key="t").set_value(5).run()
     assert any("too few" in error.value for error in app.error)
     assert app.button(key="release").disabled
@@ -275,6 +274,16 @@ def test_counts_in_words(number: float, words: str) -> None:
 
 
 def test_comparison_in_words() -> None:
-    assert times_short(100, 200) == "enough rows are at hand"
+    assert times_short(100, 200).startswith("fewer than there are")
     assert times_short(500, 200) == "2.5 times the rows at hand"
     assert times_short(4e18, 100_000) == "40 trillion times the rows at hand"
+
+
+def test_auto_says_when_no_plan_would_pass() -> None:
+    app = _small(_open())
+    app.segmented_control(key="method").set_value("lifted").run()
+    assert any("no plan is expected to release" in error.value for error in app.error)
+    assert "Turn off Auto" in _words(app)
+    assert app.button(key="release").disabled
+    app.toggle(key="auto").set_value(False).run()
+    assert not app.button(key="release").disabled

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from privgmm.budget import Budget
+from privgmm.calibration import calibrate
+
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text()
 LINKS = sorted(set(re.findall(r"\]\(([\w./-]+)\)", TEXT)))
@@ -59,7 +62,14 @@ def test_the_example_runs() -> None:
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(compile(blocks[0], "README.md", "exec"), {"__name__": "readme"})
-    assert "at a total of (ε = 1, δ = 1e-06)" in said.getvalue()
+    assert "Refusal at a total of (ε = " in said.getvalue()
+
+
+def test_the_stated_price_is_the_computed_one() -> None:
+    stated = re.search(r"(\d) × 10¹⁸ rows", TEXT)
+    assert stated is not None
+    plan = calibrate("paper", epsilon=1.0, delta=1e-6, alpha=0.5, n_components=2, n_features=2)
+    assert plan.rows_needed() == pytest.approx(int(stated.group(1)) * 1e18, rel=0.25)
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -74,8 +84,6 @@ def test_the_two_commands_exist() -> None:
 
 
 def test_the_stated_guess_ceiling_is_right() -> None:
-    from privgmm.budget import Budget
-
     stated = re.search(r"at most (\d+)% success", TEXT)
     assert stated is not None
     assert int(stated.group(1)) == round(100 * Budget(1.0, 1e-6).guess_ceiling)

@@ -12,12 +12,14 @@ from privgmm.dashboard.state import Settings
 from privgmm.dashboard.words import METHOD_WORDS, method_label
 from privgmm.datasets import Dataset
 from privgmm.plan import Method, Plan
+from privgmm.planner import best_plan
 
-__all__ = ["choose_settings", "plan_for", "rows_needed"]
+__all__ = ["choose_settings", "plan_for", "plan_of_method", "rows_needed"]
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 DELTAS = (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+DEFAULT_ALPHA = 0.5
 
 
 def choose_settings(dataset: Dataset) -> Settings:
@@ -56,31 +58,8 @@ def choose_settings(dataset: Dataset) -> Settings:
         bind="query-params",
         help="The chance with which the promise may fail: well below one over the rows.",
     )
-    alpha = st.select_slider(
-        "Accuracy target α",
-        ALPHAS,
-        0.5,
-        format_func=lambda value: f"{value:g}",
-        key="alpha",
-        bind="query-params",
-        help="How far the noise may move the mixture. Smaller asks for more rows.",
-    )
-    slider_ends("more exact", "fewer rows")
-    with st.expander("Blocks and noise", icon=":material/tune:"):
-        automatic = st.toggle(
-            "Choose the number of blocks for me", value=True, key="auto_t", bind="query-params"
-        )
-        n_blocks = None
-        if not automatic:
-            n_blocks = st.number_input(
-                "Blocks t",
-                5,
-                100_000,
-                400,
-                key="t",
-                bind="query-params",
-                help="The rows are split into t blocks; each is fitted on its own.",
-            )
+    alpha, n_blocks = _choose_accuracy()
+    with st.expander("Noise", icon=":material/tune:"):
         seeded = st.toggle(
             "Reproducible noise",
             key="seeded",
@@ -97,57 +76,94 @@ def choose_settings(dataset: Dataset) -> Settings:
         method=method,
         epsilon=float(epsilon),
         delta=float(delta),
-        alpha=float(alpha),
+        alpha=alpha,
         n_components=int(k),
-        n_blocks=None if n_blocks is None else int(n_blocks),
+        n_blocks=n_blocks,
         seed=None if seed is None else int(seed),
     )
 
 
+def _choose_accuracy() -> tuple[float | None, int | None]:
+    """Accuracy target and number of blocks; None where the planner is to choose."""
+    automatic = st.toggle(
+        "Auto: the plan with the least error",
+        value=True,
+        key="auto",
+        bind="query-params",
+        help="Chooses accuracy, blocks and refinement from the number of rows alone",
+    )
+    if automatic:
+        return None, None
+    alpha = st.select_slider(
+        "Accuracy target α",
+        ALPHAS,
+        DEFAULT_ALPHA,
+        format_func=lambda value: f"{value:g}",
+        key="alpha",
+        bind="query-params",
+        help="How far the noise may move the mixture. Smaller asks for more rows.",
+    )
+    slider_ends("more exact", "fewer rows")
+    blocks = st.number_input(
+        "Blocks t",
+        5,
+        100_000,
+        None,
+        key="t",
+        bind="query-params",
+        placeholder="chosen for you",
+        help="The rows are split into t blocks; each is fitted on its own.",
+    )
+    return float(alpha), None if blocks is None else int(blocks)
+
+
+def plan_for(settings: Settings, dataset: Dataset) -> Plan:
+    """The plan for these settings.
+
+    It depends on no data but the number of rows and columns, which are public, so it costs no
+    privacy and may be made at every click.
+    """
+    promise = (settings.method, settings.epsilon, settings.delta, settings.n_components)
+    if settings.alpha is None:
+        return _best_plan(dataset.n_rows, *promise, dataset.n_features)
+    return _plan(settings.alpha, settings.n_blocks, *promise, dataset.n_features)
+
+
+def plan_of_method(method: Method, settings: Settings, dataset: Dataset) -> Plan:
+    """Another method at the same budget and accuracy, with blocks chosen for it."""
+    alpha = DEFAULT_ALPHA if settings.alpha is None else settings.alpha
+    return _plan(
+        alpha,
+        None,
+        method,
+        settings.epsilon,
+        settings.delta,
+        settings.n_components,
+        dataset.n_features,
+    )
+
+
+@st.cache_resource(max_entries=64, show_spinner="Planning…")
+def _best_plan(n: int, method: Method, epsilon: float, delta: float, k: int, d: int) -> Plan:
+    return best_plan(n, method=method, epsilon=epsilon, delta=delta, n_components=k, n_features=d)
+
+
 @st.cache_resource(max_entries=64, show_spinner="Planning…")
 def _plan(
-    method: Method,
-    epsilon: float,
-    delta: float,
-    alpha: float,
-    n_components: int,
-    n_features: int,
-    n_blocks: int | None,
+    alpha: float, t: int | None, method: Method, epsilon: float, delta: float, k: int, d: int
 ) -> Plan:
+    if t is None and method != "paper":
+        # Enough for the test to pass with room: its noise grows like 1/epsilon.
+        t = math.ceil(400 / min(epsilon, 1.0))
     return calibrate(
         method,
         epsilon=epsilon,
         delta=delta,
         alpha=alpha,
-        n_components=n_components,
-        n_features=n_features,
-        n_blocks=n_blocks,
+        n_components=k,
+        n_features=d,
+        n_blocks=t,
     )
-
-
-def plan_for(settings: Settings, n_features: int, *, method: Method | None = None) -> Plan:
-    """The plan for these settings, or for another method at the same budget.
-
-    It depends on no data, so it costs no privacy and may be made at every click.
-    """
-    name = settings.method if method is None else method
-    n_blocks = settings.n_blocks if name == settings.method else None
-    if n_blocks is None and name != "paper":
-        n_blocks = _automatic_blocks(settings.epsilon)
-    return _plan(
-        name,
-        settings.epsilon,
-        settings.delta,
-        settings.alpha,
-        settings.n_components,
-        n_features,
-        n_blocks,
-    )
-
-
-def _automatic_blocks(epsilon: float) -> int:
-    """Enough blocks for the test to pass with room: its noise grows like 1/epsilon."""
-    return math.ceil(400 / min(epsilon, 1.0))
 
 
 @st.cache_data(max_entries=64, show_spinner="Planning…")

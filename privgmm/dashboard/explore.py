@@ -6,7 +6,12 @@ import streamlit as st
 
 from privgmm.calibration import METHODS
 from privgmm.dashboard import state
-from privgmm.dashboard.controls import choose_settings, plan_for, rows_needed
+from privgmm.dashboard.controls import (
+    choose_settings,
+    plan_for,
+    plan_of_method,
+    rows_needed,
+)
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.result import nonprivate_of, show_sharing, show_tables, show_verdict
 from privgmm.dashboard.source import choose_data
@@ -57,10 +62,12 @@ def page() -> None:
 
 def _plan_panel(settings: state.Settings, dataset: Dataset) -> Plan | None:
     try:
-        plan = plan_for(settings, dataset.n_features)
+        plan = plan_for(settings, dataset)
         needed = rows_needed(plan)
     except InvalidInput as problem:
         st.error(str(problem), icon=":material/error:")
+        if settings.alpha is None:
+            st.caption("Turn off Auto to try a plan of your own all the same.")
         return None
     enough = needed <= dataset.n_rows
     st.markdown(
@@ -153,17 +160,17 @@ def _results(settings: state.Settings, dataset: Dataset) -> None:
     _picture(dataset, nonprivate=nonprivate_of(outcome), private=private)
     needed: dict[str, float] = {}
     if private is None:
-        needed = _rows_by_method(last.settings, dataset.n_features)
+        needed = _rows_by_method(last.settings, dataset)
     show_verdict(outcome, dataset, needed)
     show_tables(outcome, dataset)
     show_sharing(outcome, dataset)
 
 
-def _rows_by_method(settings: state.Settings, n_features: int) -> dict[str, float]:
+def _rows_by_method(settings: state.Settings, dataset: Dataset) -> dict[str, float]:
     needed: dict[str, float] = {}
     for method in METHODS:
         try:
-            needed[method] = rows_needed(plan_for(settings, n_features, method=method))
+            needed[method] = rows_needed(plan_of_method(method, settings, dataset))
         except InvalidInput as problem:
             st.caption(f"Method {method}: {problem}")
     return needed

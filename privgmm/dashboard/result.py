@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
     dataset : Dataset
         The rows it was made from.
     needed : dict of str to float
-        Rows each method would need at the same budget and accuracy.
+        Rows each method would need at the same budget.
     """
     if isinstance(outcome.result, Release):
         _show_release(outcome.result, outcome, dataset)
@@ -56,21 +57,23 @@ def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
 
 def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -> None:
     plan = result.plan
-    mine = needed.get(plan.method)
+    mine = result.rows_needed
     lines = [
         "**Refused: that is the guarantee at work.** The fits of the "
         f"{plan.n_blocks:,} blocks do not agree closely enough for the noise to hide any one row, "
         "so nothing about the mixture is said. The answer “no” is itself private and may be "
         "shared; its budget is spent."
     ]
-    if mine is not None:
+    if math.isfinite(mine):
         lines.append(
             f"At these settings the method **{method_label(plan.method)}** needs about "
             f"**{count_in_words(mine)} rows**, {times_short(mine, dataset.n_rows)}."
         )
+    else:
+        lines.append("With so few blocks this plan cannot be sure to pass, whatever the rows.")
     st.info("\n\n".join(lines), icon=":material/shield:")
     if needed:
-        st.markdown("**What would pass, at the same ε, δ and α**")
+        st.markdown("**What would pass, at the same ε and δ**")
         st.dataframe(
             pd.DataFrame(
                 {

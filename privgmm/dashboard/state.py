@@ -41,7 +41,9 @@ class Settings:
         Fingerprint of the rows.
     data_name : str
     method : str
-    epsilon, delta, alpha : float
+    epsilon, delta : float
+    alpha : float or None
+        None lets the planner choose accuracy, blocks and refinement.
     n_components : int
     n_blocks : int or None
         None lets the plan choose.
@@ -54,7 +56,7 @@ class Settings:
     method: Method
     epsilon: float
     delta: float
-    alpha: float
+    alpha: float | None
     n_components: int
     n_blocks: int | None
     seed: int | None

@@ -41,7 +41,7 @@ def times_short(needed: float, have: int) -> str:
     """How the rows at hand compare with the rows needed, as a clause."""
     ratio = needed / have
     if ratio <= 1:
-        return "enough rows are at hand"
+        return "fewer than there are: such rows are harder than well separated ones"
     if ratio < 10:
         return f"{ratio:.1f} times the rows at hand"
     return f"{count_in_words(ratio)} times the rows at hand"

@@ -54,7 +54,8 @@ def _log1p(z: complex) -> complex:
 def _log1p_minus(z: complex) -> complex:
     """``ln(1 + z) - z``, by the series of ``2 artanh(z / (2 + z))`` near 0."""
     if z.real * z.real + z.imag * z.imag >= 0.09:
-        return _log1p(z) - z
+        far: complex = _log1p(z) - z
+        return far
     r = z / (2.0 + z)
     r2 = r * r
     series = 1.0 / 23.0 + 0.0j
@@ -262,103 +263,81 @@ def _two_product(a: float, b: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _congruence(x: Array, high: Array, low: Array) -> tuple[Array, Array]:
-    """``X (H + L) X^T`` for lower triangular X, in double-double arithmetic."""
+def _congruence(x: Array, work: Array) -> None:
+    """Replace ``H + L`` by ``X (H + L) X^T``, in double-double; `work` is H, L and two scratch."""
     d = x.shape[0]
-    half = np.empty((2, d, d))
-    result = np.empty((2, d, d))
     for i in range(d):
         for j in range(d):
             total, rest = 0.0, 0.0
             for k in range(i + 1):
-                product, error = _two_product(x[i, k], high[k, j])
+                product, error = _two_product(x[i, k], work[0, k, j])
                 total, slip = _two_sum(total, product)
-                rest += slip + error + x[i, k] * low[k, j]
-            half[0, i, j], half[1, i, j] = _two_sum(total, rest)
+                rest += slip + error + x[i, k] * work[1, k, j]
+            work[2, i, j], work[3, i, j] = _two_sum(total, rest)
     for i in range(d):
         for j in range(i + 1):
             total, rest = 0.0, 0.0
             for k in range(j + 1):
-                product, error = _two_product(x[j, k], half[0, i, k])
+                product, error = _two_product(x[j, k], work[2, i, k])
                 total, slip = _two_sum(total, product)
-                rest += slip + error + x[j, k] * half[1, i, k]
+                rest += slip + error + x[j, k] * work[3, i, k]
             total, rest = _two_sum(total, rest)
-            result[0, i, j], result[1, i, j] = total, rest
-            result[0, j, i], result[1, j, i] = total, rest
-    return result[0], result[1]
+            work[0, i, j], work[1, i, j] = total, rest
+            work[0, j, i], work[1, j, i] = total, rest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _double_cholesky(high: Array, low: Array) -> Array:
-    """Lower Cholesky factor of ``H + L``, worked in double-double, rounded at the end."""
-    d = high.shape[0]
-    factor = np.zeros((2, d, d))
-    for j in range(d):
-        for i in range(j, d):
-            total, rest = high[i, j], low[i, j]
+def _double_cholesky(work: Array) -> None:
+    """Replace the lower half of ``H + L`` by its Cholesky factor, in double-double."""
+    for j in range(work.shape[1]):
+        for i in range(j, work.shape[1]):
+            total, rest = work[0, i, j], work[1, i, j]
             for k in range(j):
-                product, error = _two_product(-factor[0, i, k], factor[0, j, k])
+                product, error = _two_product(-work[0, i, k], work[0, j, k])
                 total, slip = _two_sum(total, product)
                 rest += slip + error
-                rest -= factor[0, i, k] * factor[1, j, k] + factor[1, i, k] * factor[0, j, k]
+                rest -= work[0, i, k] * work[1, j, k] + work[1, i, k] * work[0, j, k]
             total, rest = _two_sum(total, rest)
             # One Newton step after a plain root or quotient gives the second word.
-            value = math.sqrt(total) if i == j else total / factor[0, j, j]
-            by = value if i == j else factor[0, j, j]
+            value = math.sqrt(total) if i == j else total / work[0, j, j]
+            by = value if i == j else work[0, j, j]
             product, error = _two_product(value, by)
             left = (total - product) - error + rest
             if i == j:
-                factor[0, i, j], factor[1, i, j] = _two_sum(value, left / (2.0 * value))
+                by *= 2.0
             else:
-                left -= value * factor[1, j, j]
-                factor[0, i, j], factor[1, i, j] = _two_sum(value, left / by)
-    return factor[0]
+                left -= value * work[1, j, j]
+            work[0, i, j], work[1, i, j] = _two_sum(value, left / by)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def whiten_twice(
-    x: Array,
-    cov: Array,
-    high: Array,
-    low: Array,
-    shift_high: Array,
-    shift_low: Array,
-) -> tuple[Array, Array, Array, Array]:
-    """Change coordinates by X without losing digits, for ill-conditioned covariances.
+def whiten_twice(x: Array, first: Array, difference: Array, factor: Array, shift: Array) -> None:
+    """Change coordinates by X without losing digits, for an ill-conditioned pair, in place.
 
     Parameters
     ----------
-    x, cov : array (n, d, d)
-        Lower triangular near-inverse of the factor of `cov` = S1; its own error is harmless,
-        since total variation is invariant under invertible maps.
-    high, low : array (n, d, d)
-        ``S2 - S1`` as an unevaluated sum.
-    shift_high, shift_low : array (n, d)
-        ``mu2 - mu1`` as an unevaluated sum.
-
-    Returns
-    -------
-    tuple of array
-        ``X S1 X^T``, ``X (S2 - S1) X^T``, the Cholesky factor of ``X S2 X^T`` and
-        ``X (mu2 - mu1)``, each rounded once.
+    x : array (d, d)
+        Lower triangular near-inverse of the factor of S1; its own error is harmless, since total
+        variation is invariant under invertible maps.
+    first, difference : array (4, d, d)
+        Rows 0 and 1 hold S1, and ``S2 - S1``, as unevaluated sums; they become ``X S1 X^T`` and
+        ``X (S2 - S1) X^T``. Rows 2 and 3 are scratch.
+    factor : array (2, d, d)
+        Becomes the Cholesky factor of ``X S2 X^T`` in its lower half; NaN if there is none.
+    shift : array (2, d)
+        ``mu2 - mu1`` as an unevaluated sum; row 0 becomes ``X (mu2 - mu1)``.
     """
-    n, d = shift_high.shape
-    first, difference, factor = np.empty((n, d, d)), np.empty((n, d, d)), np.empty((n, d, d))
-    shift = np.empty((n, d))
-    zero = np.zeros((d, d))
-    for p in range(n):
-        a, a_low = _congruence(x[p], cov[p], zero)
-        e, e_low = _congruence(x[p], high[p], low[p])
-        first[p], difference[p] = a, e
-        for i in range(d):
-            for j in range(d):
-                total, slip = _two_sum(a[i, j], e[i, j])
-                a[i, j], a_low[i, j] = _two_sum(total, slip + a_low[i, j] + e_low[i, j])
-            total, rest = 0.0, 0.0
-            for k in range(i + 1):
-                product, error = _two_product(x[p, i, k], shift_high[p, k])
-                total, slip = _two_sum(total, product)
-                rest += slip + error + x[p, i, k] * shift_low[p, k]
-            shift[p, i] = total + rest
-        factor[p] = _double_cholesky(a, a_low)
-    return first, difference, factor, shift
+    _congruence(x, first)
+    _congruence(x, difference)
+    for i in range(x.shape[0] - 1, -1, -1):
+        for j in range(x.shape[0]):
+            total, slip = _two_sum(first[0, i, j], difference[0, i, j])
+            slip += first[1, i, j] + difference[1, i, j]
+            factor[0, i, j], factor[1, i, j] = _two_sum(total, slip)
+        total, rest = 0.0, 0.0
+        for k in range(i + 1):
+            product, error = _two_product(x[i, k], shift[0, k])
+            total, slip = _two_sum(total, product)
+            rest += slip + error + x[i, k] * shift[1, k]
+        shift[0, i] = total + rest
+    _double_cholesky(factor)

@@ -103,7 +103,7 @@ def _gaussian(mean: npt.ArrayLike, cov: npt.ArrayLike, which: int) -> tuple[Arra
 def _binary_scale(cov: Array) -> Array:
     """Powers of two (..., d) that bring the diagonal near one; multiplying by them is exact."""
     exponent = np.frexp(np.diagonal(cov, axis1=-2, axis2=-1))[1]
-    return np.ldexp(1.0, -(exponent // 2))
+    return np.asarray(np.ldexp(1.0, -(exponent // 2)), dtype=np.float64)
 
 
 def _exact_difference(a: Array, b: Array) -> tuple[Array, Array]:
@@ -118,8 +118,9 @@ def _conjugate(x: Array, a: Array) -> Array:
     return np.asarray((product + np.swapaxes(product, -1, -2)) / 2, dtype=np.float64)
 
 
-def _lower_inverse(factor: Array) -> Array:
-    return np.tril(np.linalg.inv(factor))
+def _whitener(cov: Array) -> Array:
+    """The inverse of the lower Cholesky factor of `cov`, itself lower triangular."""
+    return np.asarray(np.tril(np.linalg.inv(np.linalg.cholesky(cov))), dtype=np.float64)
 
 
 def _reduce(mean1: Array, cov1: Array, mean2: Array, cov2: Array) -> RelativeForm:
@@ -130,7 +131,7 @@ def _reduce(mean1: Array, cov1: Array, mean2: Array, cov2: Array) -> RelativeFor
     high, low = _exact_difference(s2, s1)
     shift_high, shift_low = _exact_difference(mean2 * scale, mean1 * scale)
 
-    x = _lower_inverse(np.linalg.cholesky(s1))
+    x = _whitener(s1)
     root = np.zeros_like(s1)
     shift = (x @ shift_high[:, :, None])[:, :, 0]
     excess, vectors = np.linalg.eigh(_conjugate(x, high))
@@ -139,15 +140,20 @@ def _reduce(mean1: Array, cov1: Array, mean2: Array, cov2: Array) -> RelativeFor
         1 + excess[:, 0] < _ILL * (1 + excess[:, -1])
     )
     if ill.any():
-        first, difference, factor, moved = whiten_twice(
-            x[ill], s1[ill], high[ill], low[ill], shift_high[ill], shift_low[ill]
-        )
-        if not np.isfinite(factor).all():
+        blank = np.zeros_like(s1[ill])
+        first = np.stack([s1[ill], blank, blank, blank], axis=1)
+        difference = np.stack([high[ill], low[ill], blank, blank], axis=1)
+        factor = np.stack([blank, blank], axis=1)
+        moved = np.stack([shift_high[ill], shift_low[ill]], axis=1)
+        for arrays in zip(x[ill], first, difference, factor, moved, strict=True):
+            whiten_twice(*arrays)
+        roots = np.tril(factor[:, 0])
+        if not np.isfinite(roots).all():
             raise InvalidInput("cov2 must be positive definite beyond rounding relative to cov1")
-        again = _lower_inverse(np.linalg.cholesky(first))
-        excess[ill], vectors[ill] = np.linalg.eigh(_conjugate(again, difference))
-        shift[ill] = (again @ moved[:, :, None])[:, :, 0]
-        root[ill] = again @ factor
+        again = _whitener(first[:, 0])
+        excess[ill], vectors[ill] = np.linalg.eigh(_conjugate(again, difference[:, 0]))
+        shift[ill] = (again @ moved[:, 0, :, None])[:, :, 0]
+        root[ill] = again @ roots
     eigenvalues = 1 + excess
     far = np.abs(excess).max(axis=1) > 0.5
     if far.any():
@@ -290,7 +296,7 @@ def gaussian_hockey_stick(
     cov2: npt.ArrayLike,
     epsilon: npt.ArrayLike,
 ) -> float | Array:
-    """``∫ max(p1 - e^epsilon p2, 0)``: the least delta for which the pair is (epsilon, delta) close.
+    """``∫ max(p1 - e^epsilon p2, 0)``: the least delta that makes them (epsilon, delta) close.
 
     Takes and broadcasts the arguments of `gaussian_tv`, and `epsilon` (...) of any sign. At
     epsilon 0 this is total variation. Small values keep their relative accuracy.

@@ -20,12 +20,12 @@ from privgmm.matching import bottleneck_matching
 from privgmm.mixture import Mixture
 from privgmm.total_variation import gaussian_tv
 
-__all__ = ["component_distances", "dist_comp", "dist_gmm", "dist_param"]
+__all__ = ["component_distances", "dist_comp", "dist_gmm", "dist_param", "forward_substitution"]
 
 ComponentLike = tuple[float, npt.ArrayLike, npt.ArrayLike]
 
 
-def _substitute(lower: Array, right: Array) -> Array:
+def forward_substitution(lower: Array, right: Array) -> Array:
     """Solve ``lower x = right`` by forward substitution, broadcasting over leading axes.
 
     Substitution, not a general solver: its error follows the rows' own scales, so columns of
@@ -41,10 +41,10 @@ def _substitute(lower: Array, right: Array) -> Array:
 
 def _one_sided(mean1: Array, factor1: Array, mean2: Array, factor2: Array) -> Array:
     """``max(‖mu_1 - mu_2‖_Sigma1, ‖Sigma_1^-1/2 Sigma_2 Sigma_1^-1/2 - I‖_F)``, broadcasting."""
-    E = _substitute(factor1, factor2 - factor1)
+    E = forward_substitution(factor1, factor2 - factor1)
     excess = E + E.swapaxes(-1, -2) + E @ E.swapaxes(-1, -2)
     covariance = np.sqrt(np.einsum("...ij,...ij->...", excess, excess))
-    y = _substitute(factor1, (mean2 - mean1)[..., None])[..., 0]
+    y = forward_substitution(factor1, (mean2 - mean1)[..., None])[..., 0]
     return np.asarray(np.maximum(covariance, np.sqrt(np.einsum("...i,...i->...", y, y))))
 
 

@@ -57,8 +57,8 @@ class ComponentGeometry(Protocol):
         That is, two components in different places are then at least ``matched[i, j]`` apart.
         """
 
-    def lower(self, i: IntArray, j: IntArray) -> Array:
-        """(m, k, k): cheap lower bounds on the distances between components of fits i and j."""
+    def bounds(self, i: IntArray, j: IntArray) -> tuple[Array, Array]:
+        """(m, k, k) twice: cheap lower and upper bounds on distances between components."""
 
     def exact(self, i: IntArray, a: IntArray, j: IntArray, b: IntArray) -> Array:
         """(m,): distances between component a of fit i and component b of fit j."""
@@ -111,21 +111,20 @@ def _tables(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> Array:
 def _lazy(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> Array:
     """Best matchings of the pairs (i, j), computing exact distances only where they matter.
 
-    Solve the matching on lower bounds; make the entries it uses exact; repeat. When all of them
-    are exact already, the value is attained, and lower bounds elsewhere prove it the best.
+    Solve the matching on lower bounds; make exact what it uses and could exceed its value;
+    repeat. When nothing could, the value is attained, and lower bounds elsewhere prove it best.
     """
-    table = geometry.lower(i, j)
-    known = np.zeros(table.shape, dtype=np.bool_)
+    table, ceiling = geometry.bounds(i, j)
     values = np.empty(len(i))
     active = np.arange(len(i))
     while active.size:
         solved = bottleneck_matchings(table[active])
         values[active] = solved.values
-        missing = ~np.take_along_axis(known[active], solved.permutations[:, :, None], axis=2)
-        row, place = np.nonzero(missing[:, :, 0])
+        used = np.take_along_axis(ceiling[active], solved.permutations[:, :, None], axis=2)
+        row, place = np.nonzero(used[:, :, 0] > solved.values[:, None])
         pair, other = active[row], solved.permutations[row, place]
-        table[pair, place, other] = geometry.exact(i[pair], place, j[pair], other)
-        known[pair, place, other] = True
+        exact = geometry.exact(i[pair], place, j[pair], other)
+        table[pair, place, other] = ceiling[pair, place, other] = exact
         active = active[np.bincount(row, minlength=len(active)) > 0]
     return values
 
@@ -222,11 +221,11 @@ class ParamGeometry:
         _certificates(self._weights, self._means, self._cholesky, radii)
         return radii
 
-    def lower(self, i: IntArray, j: IntArray) -> Array:
-        """(m, k, k): dist_Comp without its covariance part."""
-        bounds = np.empty((len(i), self.shape[1], self.shape[1]))
-        _weight_and_mean(self._weights, self._means, self._cholesky, i, j, bounds)
-        return bounds
+    def bounds(self, i: IntArray, j: IntArray) -> tuple[Array, Array]:
+        """(m, k, k) twice: dist_Comp without its covariance part, and no upper bound."""
+        lower = np.empty((len(i), self.shape[1], self.shape[1]))
+        _weight_and_mean(self._weights, self._means, self._cholesky, i, j, lower)
+        return lower, np.full_like(lower, np.inf)
 
     def exact(self, i: IntArray, a: IntArray, j: IntArray, b: IntArray) -> Array:
         """(m,): dist_Comp between component a of fit i and component b of fit j."""
@@ -235,7 +234,7 @@ class ParamGeometry:
         return values
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _one_sided_squares(
     weights: Array, means: Array, factors: Array, d: int, squares: Array
 ) -> None:
@@ -311,7 +310,7 @@ def _one_sided_squares(
                     squares[i, start + q] = max(squares[i, start + q], both)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _mean_square(mean1: Array, factor1: Array, mean2: Array, y: Array) -> float:
     """``‖L_1^-1 (mu_2 - mu_1)‖²``; y (d,) is scratch."""
     square = 0.0
@@ -324,7 +323,7 @@ def _mean_square(mean1: Array, factor1: Array, mean2: Array, y: Array) -> float:
     return square
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _covariance_square(factor1: Array, factor2: Array, E: Array) -> float:
     """``‖L_1^-1 Sigma_2 L_1^-T - I‖_F²``; E (d, d) is scratch."""
     d = len(E)
@@ -344,7 +343,7 @@ def _covariance_square(factor1: Array, factor2: Array, E: Array) -> float:
     return square
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _listed(
     weights: Array,
     means: Array,
@@ -368,7 +367,7 @@ def _listed(
         values[q] = np.sqrt(largest) if finite else np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _weight_and_mean(
     weights: Array, means: Array, factors: Array, i: IntArray, j: IntArray, bounds: Array
 ) -> None:
@@ -385,7 +384,7 @@ def _weight_and_mean(
                 bounds[q, a, b] = largest if np.isfinite(mean1 + mean2) else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _certificates(weights: Array, means: Array, factors: Array, radii: Array) -> None:
     k, d = means.shape[1:]
     E, y = np.empty((d, d)), np.empty(d)

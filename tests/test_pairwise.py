@@ -146,15 +146,16 @@ def test_certificate_settles_separated_fits() -> None:
     assert (best <= radii[:, None]).mean() > 0.9
 
 
-def test_bounds_of_the_search_lie_below_the_distances() -> None:
+def test_bounds_of_the_search_hold_the_distances() -> None:
     batch = scattered(8, 10, 3, 2, separation=1.0, strangers=0.3)
     geometry = ParamGeometry(batch.weights, batch.means, batch.cholesky)
     i, j = (grid.ravel() for grid in np.indices((10, 10)))
-    lower = geometry.lower(i, j)
+    lower, upper = geometry.bounds(i, j)
     for a in range(3):
         for b in range(3):
             exact = geometry.exact(i, np.full(100, a), j, np.full(100, b))
             assert (lower[:, a, b] <= exact).all()
+            assert (exact <= upper[:, a, b]).all()
 
 
 def test_overflow_is_infinitely_far() -> None:

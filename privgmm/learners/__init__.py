@@ -1,1 +1,61 @@
-"""Non-private learners: each turns t blocks of rows into t mixtures, block by block."""
+"""Non-private learners: each turns t blocks of rows into t mixtures, block by block.
+
+Privacy rests on one rule that every learner keeps: the fit of a block depends on that block's
+rows and on its own seed, and on nothing else. Changing a row changes one fit.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from privgmm.arrays import Array
+from privgmm.errors import InvalidInput
+from privgmm.mixture import MixtureBatch
+
+__all__ = ["BlockRandomness", "Learner", "Seeds", "block_seeds"]
+
+Seeds = npt.NDArray[np.uint64]
+BlockRandomness = np.random.Generator | int | Seeds | None
+"""Where a learner's randomness comes from: a generator, a seed, t seeds, or fresh entropy."""
+
+
+class Learner(Protocol):
+    """What the release needs of a learner."""
+
+    @property
+    def n_components(self) -> int:
+        """Number of components k of every fit."""
+        ...
+
+    def fit_blocks(self, blocks: Array, *, rng: BlockRandomness = None) -> MixtureBatch:
+        """Fit each block (s, d) of blocks (t, s, d); `ok` is False where a fit failed.
+
+        Never raises because of what a block holds. With an array of t seeds (uint64), fit i is a
+        function of ``blocks[i]`` and ``rng[i]`` alone.
+        """
+        ...
+
+
+def block_seeds(rng: BlockRandomness, n_blocks: int) -> Seeds:
+    """One seed a block (n_blocks,): as given, or drawn from a generator, a seed or fresh entropy.
+
+    >>> block_seeds(7, 3).dtype, block_seeds(7, 3).shape
+    (dtype('uint64'), (3,))
+    """
+    if isinstance(rng, np.ndarray):
+        if rng.dtype != np.uint64 or rng.shape != (n_blocks,):
+            raise InvalidInput(
+                f"rng as an array must hold one uint64 seed a block, shape ({n_blocks},), "
+                f"got {rng.dtype} of shape {rng.shape}"
+            )
+        return rng
+    try:
+        generator = np.random.default_rng(rng)
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(
+            f"rng must be a Generator, an integer >= 0, an array of seeds or None, got {rng!r}"
+        ) from problem
+    return generator.integers(0, 2**64, size=n_blocks, dtype=np.uint64)

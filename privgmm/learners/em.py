@@ -1,0 +1,284 @@
+"""Expectation-maximisation on t blocks at once: the learner that `release` uses by default.
+
+Full covariances, maximum likelihood. The compiled work is in `kernels` (sweeps over rows),
+`ascent` (EM with Anderson acceleration) and `seeding` (where to start); here it is put together
+for a range of blocks, and ranges are handed to threads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from privgmm.arrays import Array, IntArray, finite_array, positive
+from privgmm.errors import InvalidInput
+from privgmm.learners import BlockRandomness, Seeds, ascent, block_seeds, kernels, seeding
+from privgmm.learners.kernels import CHUNK, FITTED, compiled, whiten
+from privgmm.learners.seeding import search, uniform
+from privgmm.mixture import Mixture, MixtureBatch
+
+__all__ = ["EM", "warm"]
+
+_T = TypeVar("_T", np.float64, np.uint64)
+
+_TOO_FEW_ROWS, _COLLAPSED = 8, 9
+_REASONS = {
+    FITTED: "",
+    kernels.NOT_FINITE: "not finite",
+    kernels.OUT_OF_RANGE: "out of range",
+    kernels.RANK_DEFICIENT: "rank-deficient",
+    _TOO_FEW_ROWS: "too few rows",
+    _COLLAPSED: "component collapsed",
+}
+_REMEDIES = {
+    "not finite": "drop or impute the NaN and infinite values",
+    "out of range": "rescale the columns: squares of their values leave double precision",
+    "rank-deficient": "drop columns that are constant or combinations of others",
+    "too few rows": "a mixture needs at least n_components * (n_features + 1) rows",
+    "component collapsed": "use fewer components, drop repeated rows, or set prior_rows",
+}
+_TRIAL_PASSES = 12
+_TRIAL_ROWS = 1024
+_ROWS_A_PARAMETER = 5
+
+
+@compiled
+def _spread_stride(s: int) -> int:
+    """A step near the golden section of s and prime to it: every prefix is spread over s."""
+    stride = max(1, int(0.6180339887498949 * s))
+    while True:
+        a, b = stride, s
+        while b:
+            a, b = b, a % b
+        if a == 1:
+            return stride
+        stride += 1
+
+
+def _compile_fit_range(sources: int) -> Callable[..., int]:
+    """The compiled fit of a range of blocks.
+
+    The cache on disk looks at this file and at closure variables, not at the files of the
+    functions called; so a checksum of those is made a closure variable, or a changed kernel would
+    leave old code in use.
+    """
+
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def fit_range(
+        blocks: Array,
+        seeds: Seeds,
+        restarts: int,
+        rows: int,
+        trial: int,
+        passes: int,
+        tol: float,
+        prior: float,
+        weights: Array,
+        means: Array,
+        roots: Array,
+        reasons: IntArray,
+    ) -> int:
+        """Fit each of blocks (t, s, d) into weights (t, k), means (t, k, d), roots (t, k, d, d).
+
+        Starts make `trial` passes over a subsample of `rows`, the winner at most `passes` over
+        all s. Where reasons (t,) is not FITTED the fit is undefined.
+        """
+        t, s, d = blocks.shape
+        k = weights.shape[1]
+        points = np.zeros(((s + CHUNK - 1) // CHUNK, d + d % 2, CHUNK))
+        mean, root = np.empty(d), np.empty((d, d))
+        state = np.empty(2, np.uint64)
+        w, m, c = np.empty((restarts, k)), np.empty((restarts, k, d)), np.empty((restarts, k, d, d))
+        n = min(s, (rows + CHUNK - 1) // CHUNK * CHUNK)
+        stride = _spread_stride(s)
+        for block in range(t):
+            if s < d + 1 or s + k * prior < k * (d + 1):
+                reasons[block] = _TOO_FEW_ROWS
+                continue
+            state[0], state[1] = seeds[block], np.uint64(0)
+            first = min(int(uniform(state) * s), s - 1)
+            reasons[block] = whiten(blocks[block], first, stride, points, mean, root)
+            if reasons[block] != FITTED:
+                continue
+            if k == 1:
+                weights[block, 0] = 1.0
+                for a in range(d):
+                    means[block, 0, a] = mean[a]
+                    for b in range(a + 1):
+                        roots[block, 0, a, b] = root[a, b]
+                continue
+            j = search(points, n, s, state, trial, passes, tol, prior, w, m, c)
+            if j < 0:
+                reasons[block] = _COLLAPSED
+                continue
+            # Back to the data's units: products of lower triangles are lower triangles.
+            for i in range(k):
+                weights[block, i] = w[j, i]
+                for a in range(d):
+                    means[block, i, a] = mean[a]
+                    for b in range(a + 1):
+                        means[block, i, a] += root[a, b] * m[j, i, b]
+                        total = 0.0
+                        for e in range(b, a + 1):
+                            total += root[a, e] * c[j, i, e, b]
+                        roots[block, i, a, b] = total
+        return sources
+
+    return cast("Callable[..., int]", fit_range)
+
+
+_fit_range = _compile_fit_range(
+    zlib.crc32(b"".join(Path(str(m.__file__)).read_bytes() for m in (kernels, ascent, seeding)))
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class EM:
+    """Maximum-likelihood mixtures of k Gaussians with full covariances.
+
+    Parameters
+    ----------
+    n_components : int
+        k.
+    n_restarts : int, optional
+        Starts tried for each block; the best likelihood wins. By default 4, and 8 for k >= 5.
+    tol : float
+        A fit has converged when what it may still gain, its last gain and its last step squared
+        (in standard errors) are below `tol` nats a row.
+    max_iter : int
+        Most passes over all rows of a block.
+    prior_rows : float
+        Regularisation, off by default: the weight, in rows, of a prior that pulls each
+        component's covariance towards the block's own covariance divided by k^(2/d) (Fraley and
+        Raftery, 2007). It moves with the data under every affine map, unlike a fixed ridge.
+    n_threads : int, optional
+        Threads over ranges of blocks; the number of cores by default. The fits do not depend on
+        it.
+
+    Notes
+    -----
+    A block is first centred and whitened by its own mean and covariance, so the fit commutes
+    with affine maps of the data. A block whose fit fails (its rows not finite, too few, on a
+    hyperplane, or a component shrinking onto a few of them) has ``ok`` False; it never raises.
+
+    Examples
+    --------
+    >>> truth = Mixture([0.4, 0.6], [[0.0, 0.0], [6.0, 0.0]], [np.eye(2), np.eye(2)])
+    >>> blocks = truth.sample(4000, rng=0).reshape(4, 1000, 2)
+    >>> fits = EM(2).fit_blocks(blocks, rng=0)
+    >>> bool(fits.ok.all()), np.sort(fits.weights, axis=1).round(1).tolist()[0]
+    (True, [0.4, 0.6])
+    """
+
+    n_components: int
+    _: dataclasses.KW_ONLY
+    n_restarts: int | None = None
+    tol: float = 1e-7
+    max_iter: int = 500
+    prior_rows: float = 0.0
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("n_components", "n_restarts", "max_iter", "n_threads"):
+            value = getattr(self, name)
+            if value is None and name in ("n_restarts", "n_threads"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise InvalidInput(f"{name} must be an integer >= 1, got {value!r}")
+        positive(self.tol, "tol", below=1.0)
+        if self.prior_rows != 0:
+            positive(self.prior_rows, "prior_rows")
+
+    def fit_blocks(self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None) -> MixtureBatch:
+        """Fit each block (s, d) of blocks (t, s, d).
+
+        Parameters
+        ----------
+        blocks : array-like (t, s, d)
+        rng : Generator, int, array of t uint64 seeds, or None
+            With an array, fit i is a function of ``blocks[i]`` and ``rng[i]`` alone.
+        """
+        return self.fit_blocks_with_reasons(blocks, rng=rng)[0]
+
+    def fit_blocks_with_reasons(
+        self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
+    ) -> tuple[MixtureBatch, list[str]]:
+        """Like `fit_blocks`, with a reason a block: empty, or why it has no fit.
+
+        The reasons are "not finite", "out of range", "rank-deficient", "too few rows" and
+        "component collapsed". They speak about the data: for the curator only.
+        """
+        rows = _as_blocks(blocks)
+        t, _, d = rows.shape
+        k = self.n_components
+        seeds = block_seeds(rng, t)
+        weights, means = np.empty((t, k)), np.empty((t, k, d))
+        roots, reasons = np.zeros((t, k, d, d)), np.zeros(t, dtype=np.int64)
+        parameters = k * (1 + d + d * (d + 1) // 2)
+        options = (
+            (8 if k >= 5 else 4) if self.n_restarts is None else int(self.n_restarts),
+            max(_TRIAL_ROWS, _ROWS_A_PARAMETER * parameters),
+            _TRIAL_PASSES,
+            int(self.max_iter),
+            float(self.tol),
+            float(self.prior_rows),
+        )
+
+        def fit(low: int, high: int) -> None:
+            out = (array[low:high] for array in (weights, means, roots, reasons))
+            _fit_range(rows[low:high], _read_only(seeds[low:high]), *options, *out)
+
+        threads = min(t, self.n_threads or os.cpu_count() or 1)
+        if threads <= 1:
+            fit(0, t)
+        else:
+            # Four ranges a thread: blocks take unequal time.
+            edges = np.linspace(0, t, min(t, 4 * threads) + 1).astype(int).tolist()
+            with ThreadPoolExecutor(threads) as pool:
+                for _done in pool.map(fit, edges[:-1], edges[1:]):
+                    pass
+        batch = MixtureBatch.from_cholesky(weights, means, roots, reasons == FITTED)
+        return batch, [_REASONS[int(reason)] for reason in reasons]
+
+    def fit(self, rows: npt.ArrayLike, *, rng: BlockRandomness = None) -> Mixture:
+        """Fit one mixture to rows (n, d)."""
+        x = finite_array(rows, "rows", (None, None))
+        batch, (reason,) = self.fit_blocks_with_reasons(x[None], rng=rng)
+        if reason:
+            raise InvalidInput(
+                f"rows of shape {x.shape} allow no fit of {self.n_components} components "
+                f"({reason}): {_REMEDIES[reason]}"
+            )
+        return batch[0]
+
+
+def _as_blocks(blocks: npt.ArrayLike) -> Array:
+    """Blocks as a read-only C-ordered float64 array (t, s, d); their values are not looked at."""
+    try:
+        array = np.ascontiguousarray(blocks, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(f"blocks must hold numbers only: {problem}") from problem
+    if array.ndim != 3 or array.shape[2] == 0:
+        raise InvalidInput(f"blocks must have shape (blocks, rows, columns), got {array.shape}")
+    return _read_only(array)
+
+
+def _read_only(array: npt.NDArray[_T]) -> npt.NDArray[_T]:
+    """A read-only view: one compiled version then serves writable and read-only input."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def warm() -> None:
+    """Compile everything this learner runs, or load it from the cache on disk."""
+    EM(2, n_threads=1).fit_blocks(np.random.default_rng(0).standard_normal((1, 32, 2)), rng=0)

@@ -1,0 +1,175 @@
+"""Where EM starts: greedy k-means++ seeds, tried on a subsample, halved until one is left.
+
+Above `privgmm.learners.ascent`, below `em`. Compiled; one block, in its whitened coordinates
+(layouts: `kernels`), so a start does not depend on units either. Randomness is a counter-based
+stream keyed by the block's own seed: it cannot depend on other blocks or on threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privgmm.arrays import Array
+from privgmm.learners import Seeds
+from privgmm.learners.ascent import climb
+from privgmm.learners.kernels import compiled, merged, sweep
+
+__all__ = ["search", "spread_start", "uniform"]
+
+_PLAIN = 3  # plain passes of a cold start before acceleration
+_AGREE = 0.05  # log-likelihoods this close belong to one optimum
+
+
+@compiled
+def uniform(state: Seeds) -> float:
+    """A number in [0, 1) from the counter-based stream `state` = [key, counter] (SplitMix64)."""
+    state[1] += np.uint64(1)
+    z = state[0] + state[1] * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@sweep
+def spread_start(
+    points: Array,
+    n: int,
+    state: Seeds,
+    weights: Array,
+    means: Array,
+    roots: Array,
+) -> None:
+    """A start from the first n points: greedy k-means++ centres, equal weights, round spreads.
+
+    Each next centre is the best of ``2 + ln k`` draws, a draw being proportional to the squared
+    distance to the nearest centre so far (Arthur and Vassilvitskii, 2007). All components get
+    the variance within the cells they span, so that the first EM pass is a soft Lloyd step.
+    """
+    k, d = means.shape
+    c = points.shape[2]
+    chunks = (n + c - 1) // c
+    nearest = np.empty((chunks, c))
+    trial = np.empty((chunks, c))
+    closest = np.empty((chunks, c))
+    inside = np.empty(chunks)
+    potential = np.inf
+    for j in range(k):
+        best = np.inf
+        for _ in range(1 if j == 0 else 2 + int(np.log(k))):
+            chosen = n - 1
+            if j == 0:
+                chosen = min(int(uniform(state) * n), n - 1)
+            else:
+                left = uniform(state) * potential
+                for chunk in range(chunks):
+                    if left < inside[chunk]:
+                        chosen = min((chunk + 1) * c, n) - 1
+                        for i in range(min(c, n - chunk * c)):
+                            left -= nearest[chunk, i]
+                            if left < 0.0:
+                                chosen = chunk * c + i
+                                break
+                        break
+                    left -= inside[chunk]
+            total = 0.0
+            for chunk in range(chunks):
+                m = min(c, n - chunk * c)
+                for a in range(d):
+                    here = points[chosen // c, a, chosen % c]
+                    if a == 0:
+                        for i in range(m):
+                            trial[chunk, i] = (points[chunk, a, i] - here) ** 2
+                    else:
+                        for i in range(m):
+                            trial[chunk, i] += (points[chunk, a, i] - here) ** 2
+                if j > 0:
+                    for i in range(m):
+                        new, old = trial[chunk, i], nearest[chunk, i]
+                        trial[chunk, i] = new if new < old else old
+                for i in range(m):
+                    total += trial[chunk, i]
+            if total < best:
+                best = total
+                trial, closest = closest, trial
+                for a in range(d):
+                    means[j, a] = points[chosen // c, a, chosen % c]
+        nearest, closest = closest, nearest
+        potential = 0.0
+        for chunk in range(chunks):
+            total = 0.0
+            for i in range(min(c, n - chunk * c)):
+                total += nearest[chunk, i]
+            inside[chunk] = total
+            potential += total
+    spread = np.sqrt(potential / (n * d))
+    for j in range(k):
+        weights[j] = 1.0 / k
+        for a in range(d):
+            for b in range(d):
+                roots[j, a, b] = spread if a == b else 0.0
+
+
+@merged
+def search(
+    points: Array,
+    n: int,
+    s: int,
+    state: Seeds,
+    trial: int,
+    passes: int,
+    tol: float,
+    prior: float,
+    weights: Array,
+    means: Array,
+    roots: Array,
+) -> int:
+    """Fit from as many starts as `weights` (starts, k) has rows; the best one's number, or -1.
+
+    Each start makes `trial` passes over the first n of s points; no more are tried once three
+    agree. Then successive halving: copies of a better start are dropped, the better half goes on
+    twice as long, and the last two meet on all rows. The winner makes up to `passes` more.
+    """
+    nothing = np.empty(0)
+    alive = weights.shape[0]
+    score, order = np.empty(alive), np.empty(alive, np.int64)
+    for i in range(alive):
+        order[i] = i
+    rows, length, plain = n, trial, _PLAIN
+    cold, last = True, False
+    while True:
+        agree = 0
+        for i in range(alive):
+            j = order[i]
+            if cold:
+                spread_start(points, n, state, weights[j], means[j], roots[j])
+            score[j] = climb(
+                points, rows, weights[j], means[j], roots[j], plain, length, tol, prior, nothing
+            )
+            if cold and score[j] > -np.inf:
+                agree = 0
+                for other in range(j + 1):
+                    if abs(score[other] - score[j]) < _AGREE:
+                        agree += 1
+                if agree >= 3:
+                    alive = j + 1
+                    break
+        if last:
+            return order[0] if score[order[0]] > -np.inf else -1
+        half = (alive + 1) // 2
+        distinct = 0
+        for i in range(alive):
+            for j in range(i + 1, alive):
+                if score[order[j]] > score[order[i]]:
+                    order[i], order[j] = order[j], order[i]
+            if score[order[i]] > -np.inf and (
+                distinct == 0
+                or (distinct < half and score[order[i]] < score[order[distinct - 1]] - _AGREE)
+            ):
+                order[distinct] = order[i]
+                distinct += 1
+        if distinct == 0:
+            return -1
+        alive, last, cold, plain = distinct, distinct == 1, False, 1
+        rows = s if alive <= 2 else n
+        length = passes if last else 2 * length

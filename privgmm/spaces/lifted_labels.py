@@ -53,7 +53,7 @@ def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> Bo
     for start in range(0, len(rows), _PAIRS_AT_ONCE):
         i = rows[start : start + _PAIRS_AT_ONCE].astype(np.int64)
         j = columns[start : start + _PAIRS_AT_ONCE].astype(np.int64)
-        pair, a, b = np.nonzero(geometry.lower(i, j) <= clearance)
+        pair, a, b = np.nonzero(geometry.bounds(i, j)[0] <= clearance)
         exact = geometry.exact(i[pair], a, j[pair], b)
         within = np.bincount(pair[exact <= clearance], minlength=len(i))
         blurred[i, j] = blurred[j, i] = within != k

@@ -1,0 +1,150 @@
+"""What block fits a plan may count on, and the tests that such fits pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+from privgmm.agreement import AgreementTest, friend_counts
+from privgmm.arrays import Array
+from privgmm.calibration import best_core
+from privgmm.noise import DiscreteGaussian
+from privgmm.plan import required_separation
+from privgmm.spread import pair_distances, simulate_blocks
+
+__all__ = [
+    "OUTLOOKS",
+    "Core",
+    "Outlook",
+    "cheapest_core",
+    "component_gap",
+    "expected_cores",
+    "outlook_at",
+]
+
+_AGREEING = (0.6, 0.75, 0.85, 0.92, 0.95, 0.97, 0.985, 0.995)
+_PASS_MARGIN = 1.65
+
+
+def component_gap(separation: float) -> float:
+    """Lifted distance of two components alike but for means `separation` deviations apart.
+
+    ``2 sqrt 2 asinh(separation / 2)``: the ratio matrix has eigenvalues lam and 1/lam with
+    ``lam + 1/lam = 2 + separation^2``.
+    """
+    return 2 * math.sqrt(2) * math.asinh(separation / 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scatter:
+    """Simulated fits of t blocks: for some radii, the friend counts to expect."""
+
+    radii: Array
+    counts: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Outlook:
+    """What a plan counts on.
+
+    Parameters
+    ----------
+    separation : float
+        Standard deviations between the nearest two means.
+    inflation : float
+        How much more real fits scatter than the law without overlap. Measured on
+        expectation-maximisation fits: a few percent for components 6 or more standard
+        deviations apart, about a tenth at 4.
+    strays : float
+        Share of blocks that fail or land on another optimum.
+    reliance : float
+        How much of the gap between components is counted on: fits scatter in that too.
+    balance : float
+        The smallest weight counted on, in units of 1/k, where the user names none.
+    """
+
+    separation: float
+    inflation: float
+    strays: float = 0.02
+    reliance: float = 0.85
+    balance: float = 0.7
+
+
+def outlook_at(separation: float) -> Outlook:
+    """A careful outlook for components so many standard deviations apart."""
+    return Outlook(separation, 1.03 + 0.07 * math.exp(4 - max(separation, 4.0)))
+
+
+OUTLOOKS = (outlook_at(4.0), outlook_at(6.0), outlook_at(8.0), Outlook(8.0, 1.0, 0.0, 0.95, 0.8))
+"""From careful to hopeful: the first that the rows allow is planned for."""
+
+
+@functools.lru_cache(maxsize=256)
+def _scatter(t: int, rows: int, weights: tuple[float, ...], d: int, outlook: Outlook) -> _Scatter:
+    tables = [
+        outlook.inflation
+        * pair_distances(simulate_blocks(t, rows, weights, d, rng=seed), lifted=True)
+        for seed in range(2)
+    ]
+    pairs = tables[0][np.triu_indices(t, 1)]
+    radii = np.quantile(pairs, _AGREEING)
+    counts = []
+    for radius in radii:
+        # the worse of the replicates, rank by rank, less the strays
+        ranked = [np.sort(friend_counts(table, float(radius)))[::-1] for table in tables]
+        worst = np.min(ranked, axis=0)
+        kept = np.floor(worst * (1 - outlook.strays)).astype(np.int64)
+        strays = math.ceil(outlook.strays * t)
+        counts.append(np.concatenate([kept[: t - strays], np.ones(strays, dtype=np.int64)]))
+    return _Scatter(radii, np.stack(counts))
+
+
+@dataclasses.dataclass(frozen=True)
+class Core:
+    """A test that the expected fits pass, and how far it lets the mean move."""
+
+    test: AgreementTest
+    radius: float
+    move: float
+
+
+@functools.lru_cache(maxsize=256)
+def expected_cores(
+    t: int, rows: int, weights: tuple[float, ...], d: int, delta: float, outlook: Outlook
+) -> tuple[Core, ...]:
+    """Tests that fits of `rows` rows are expected to pass."""
+    gap = component_gap(outlook.separation) if len(weights) > 1 else math.inf
+    scatter = _scatter(t, rows, weights, d, outlook)
+    found = []
+    for radius, counts in zip(scatter.radii, scatter.counts, strict=True):
+        if not np.isfinite(radius):
+            continue
+        for sigma in np.geomspace(1.5, max(2.0, t / 10), 14):
+            theta = _upper_point(float(sigma), delta)
+            for close in (False, True) if len(weights) > 1 else (False,):
+                core = best_core(counts, float(sigma), theta, _PASS_MARGIN, close=close)
+                if core is None:
+                    continue
+                clearance = required_separation(core[0], len(weights)) * radius
+                if clearance <= outlook.reliance * gap:
+                    found.append(Core(core[0], float(radius), core[1]))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=512)
+def _upper_point(sigma: float, delta: float) -> int:
+    return DiscreteGaussian(sigma).upper_point(delta)
+
+
+def cheapest_core(cores: tuple[Core, ...], k: int, d: int, eta: float) -> Core | None:
+    """The test whose test and mask cost least, to second order in gamma."""
+
+    def cost(core: Core) -> float:
+        gamma = 2 * core.radius * core.move
+        mask = gamma**2 * (1 / (8 * eta**2) + (d + 1) / 4)
+        return 1 / (2 * core.test.sigma**2) + k * mask
+
+    return min(cores, key=cost, default=None)

@@ -71,7 +71,7 @@ class RenyiCurve:
         """The smallest delta this curve proves at `epsilon`: the same bound, solved for delta."""
         a = ORDERS
         logs = (a - 1) * (self.values - epsilon + np.log1p(-1 / a)) - np.log(a)
-        return min(1.0, math.exp(float(logs.min())))
+        return math.exp(min(0.0, float(logs.min())))
 
 
 @functools.lru_cache(maxsize=64)

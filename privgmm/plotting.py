@@ -46,9 +46,9 @@ class Look:
     symbol: str
 
 
-TRUE = Look("True mixture", "#009E73", "dash", 2.0, "x-thin")
-NONPRIVATE = Look("Non-private fit", "#2583C4", "dot", 3.6, "circle-open")
-PRIVATE = Look("Private release", "#D55E00", "solid", 3.0, "cross-thin")
+TRUE = Look("True mixture", "#009E73", "dash", 1.8, "x-thin")
+NONPRIVATE = Look("Non-private fit", "#2583C4", "dot", 2.8, "circle-open")
+PRIVATE = Look("Private release", "#D55E00", "solid", 5.0, "cross-thin")
 ROWS = "rgba(128, 128, 136, 0.28)"
 GRID = "rgba(128, 128, 136, 0.25)"
 
@@ -128,8 +128,8 @@ def mixtures_figure(
     """
     layers = [
         (look, mixture)
-        # Where two coincide, the thin dashes over the wide dots leave both to be seen.
-        for look, mixture in ((NONPRIVATE, nonprivate), (TRUE, true), (PRIVATE, private))
+        # The widest below: where they coincide, dots and dashes on top leave all to be seen.
+        for look, mixture in ((PRIVATE, private), (NONPRIVATE, nonprivate), (TRUE, true))
         if mixture is not None
     ]
     data = None if rows is None else finite_array(rows, "rows", (None, None))
@@ -220,7 +220,7 @@ def _add_plane(
             marker={
                 "color": look.colour,
                 "symbol": look.symbol,
-                "size": 8 + 12 * np.sqrt(flat.weights),
+                "size": 6 + 10 * np.sqrt(flat.weights),
                 "line": {"color": look.colour, "width": 2.5},
             },
             text=[

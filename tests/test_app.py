@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from privgmm.calibration import METHODS
 from privgmm.dashboard.result import component_table, error_of, record
 from privgmm.dashboard.state import Settings, Shown
-from privgmm.dashboard.words import count_in_words, method_label, times_short
+from privgmm.dashboard.words import chance_in_words, count_in_words, method_label, times_short
 from privgmm.datasets import load_sample, random_mixture
 from privgmm.mixture import Mixture
 from privgmm.release import Refusal, Release
@@ -97,7 +97,8 @@ def test_release_is_shown_with_its_promise(released: AppTest) -> None:
     result = _shown(released).outcome.result
     assert isinstance(result, Release)
     words = _words(released)
-    assert f"{result.budget.guess_ceiling:.0%}" in words
+    assert chance_in_words(result.budget.guess_ceiling) in words
+    assert "weak promise" in words
     assert released.tabs[0].label.endswith("Private release")
     error = error_of(result.mixture, load_truth(released))
     assert error is not None

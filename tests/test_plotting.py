@@ -64,7 +64,7 @@ def test_figure_shows_what_it_was_given() -> None:
     rows = PLANE.sample(9000, rng=2)
     figure = mixtures_figure(rows, true=PLANE, private=PLANE.permuted([1, 0]), max_points=500)
     names = [trace.name for trace in figure.data if trace.showlegend is not False]
-    assert names == ["500 of 9,000 rows", TRUE.label, PRIVATE.label]
+    assert names == ["500 of 9,000 rows", PRIVATE.label, TRUE.label]
     assert len(figure.data[0].x) == 500
     assert figure.layout.yaxis.scaleanchor == "x"
     lines = [trace for trace in figure.data if trace.mode == "lines"]

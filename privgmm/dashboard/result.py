@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from privgmm.dashboard.words import count_in_words, method_label, times_short
+from privgmm.dashboard.words import chance_in_words, count_in_words, method_label, times_short
 from privgmm.datasets import Dataset
 from privgmm.distances import dist_gmm
 from privgmm.errors import PrivGMMError
@@ -19,6 +19,9 @@ from privgmm.plotting import mixtures_figure
 from privgmm.release import Outcome, Refusal, Release
 
 __all__ = ["component_table", "error_of", "record", "show_sharing", "show_tables", "show_verdict"]
+
+_WEAK = 0.95
+"""Beyond this chance of a right guess a promise is called weak: about epsilon 3."""
 
 
 def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -> None:
@@ -42,8 +45,9 @@ def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
     ceiling = result.budget.guess_ceiling
     st.success(
         f"**Released.** The private mixture may be shared. Whoever sees it, and whatever else "
-        f"they know, guesses whether one row was replaced with at most **{ceiling:.0%}** success; "
-        f"a coin has 50%.",
+        f"they know, guesses whether one row was replaced with at most "
+        f"**{chance_in_words(ceiling)}** success; a coin has 50%."
+        + (" That is a weak promise: choose a smaller ε for real people." * (ceiling > _WEAK)),
         icon=":material/verified_user:",
     )
     if result.seeded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["METHOD_WORDS", "count_in_words", "method_label", "times_short"]
+__all__ = ["METHOD_WORDS", "chance_in_words", "count_in_words", "method_label", "times_short"]
 
 METHOD_WORDS: dict[str, tuple[str, str]] = {
     "paper": ("Paper", "Algorithms 1 and 2 with the paper's own constants"),
@@ -45,6 +45,19 @@ def times_short(needed: float, have: int) -> str:
     if ratio < 10:
         return f"{ratio:.1f} times the rows at hand"
     return f"{count_in_words(ratio)} times the rows at hand"
+
+
+def chance_in_words(chance: float) -> str:
+    """A chance in per cent, never rounded up to certainty.
+
+    Examples
+    --------
+    >>> chance_in_words(0.7311), chance_in_words(0.99966)
+    ('73%', '99.96%')
+    """
+    if chance < 0.99:
+        return f"{chance:.0%}"
+    return f"{math.floor(chance * 1e4) / 100:.2f}%"
 
 
 def method_label(method: str) -> str:

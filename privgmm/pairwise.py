@@ -140,17 +140,11 @@ def pairwise_dist_param(batch: MixtureBatch) -> Array:
 
     Notes
     -----
-    Accurate to 1e-9 relative at condition numbers up to 1e10, however close two fits are: see
-    `privgmm.distances` for the formula.
+    Accurate to 1e-9 at condition numbers up to 1e10, however close the fits: see `distances`.
     """
-    present = np.flatnonzero(batch.ok)
-    return among(
-        len(batch),
-        present,
-        bottleneck_pairs(
-            ParamGeometry(batch.weights[present], batch.means[present], batch.cholesky[present])
-        ),
-    )
+    at = np.flatnonzero(batch.ok)
+    geometry = ParamGeometry(batch.weights[at], batch.means[at], batch.cholesky[at])
+    return among(len(batch), at, bottleneck_pairs(geometry))
 
 
 def among(n: int, present: IntArray, distances: Array) -> Array:

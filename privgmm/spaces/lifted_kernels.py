@@ -16,7 +16,7 @@ __all__ = ["excess_traces", "listed_distances", "listed_excess"]
 
 _LANES = 64
 # Eigenvalues of N N^T - I give those of ln N N^T well while those of N N^T lie within this ratio.
-_SPREAD = 1e-5
+_SPREAD = 1e-6
 # Jacobi stops when what is off the diagonal cannot change the distance by this much, relatively.
 _ACCURACY = 5e-13
 _SWEEPS = 40

@@ -73,7 +73,9 @@ def _load(delta: Array, lam: Array, square: Array, swap: bool, out: Array) -> No
             out[0, i], out[1, i], out[2, i] = delta[i], square[i], log_lam
         else:
             out[0, i], out[1, i], out[2, i] = -delta[i] / lam[i], square[i] / lam[i], -log_lam
-        out[3, i] = _log1p_minus(complex(out[0, i], 0.0)).real
+        x = out[0, i]
+        # Far from 0 by the logarithm of lam itself: 1 + x may have lost its digits.
+        out[3, i] = _log1p_minus(complex(x, 0.0)).real if abs(x) < 0.5 else out[2, i] - x
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

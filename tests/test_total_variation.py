@@ -323,6 +323,7 @@ def test_a_bounded_loss_is_never_exceeded() -> None:
     """Against a wider Gaussian the loss is at most ½ ln 4, so beyond it nothing is left."""
     assert gaussian_hockey_stick([0.0], [[1.0]], [0.0], [[4.0]], 0.7) == 0.0
     assert number(gaussian_hockey_stick([0.0], [[1.0]], [0.0], [[4.0]], 0.69)) > 0
+    assert gaussian_hockey_stick([0.0], [[1.0]], [0.0], [[1e14]], 20.0) == 0.0
 
 
 def test_relative_form_rebuilds_the_pair() -> None:

@@ -1,0 +1,57 @@
+"""The checks every public boundary shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from privgmm.arrays import finite_array, frozen, positive
+from privgmm.errors import InvalidInput, PrivGMMError
+
+
+def test_numbers_become_floats() -> None:
+    array = finite_array([[1, 2], [3, 4]], "X", (None, 2))
+    assert array.dtype == np.float64
+    assert array.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize("bad", [[[1.0, np.nan]], [[np.inf, 0.0]], [[1.0, -np.inf]]])
+def test_what_is_not_finite_is_counted(bad: list[list[float]]) -> None:
+    with pytest.raises(InvalidInput, match="X must be finite, but holds 1"):
+        finite_array(bad, "X")
+
+
+@pytest.mark.parametrize("bad", [["a", "b"], [[1.0], [2.0, 3.0]], [object()], [1j]])
+def test_what_is_no_number_is_named(bad: object) -> None:
+    with pytest.raises(InvalidInput, match="X must hold numbers only"):
+        finite_array(bad, "X")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2), (None,), (1, None, None)])
+def test_a_wrong_shape_is_shown(shape: tuple[int | None, ...]) -> None:
+    with pytest.raises(InvalidInput, match=r"X must have shape .*, got \(2, 3\)"):
+        finite_array(np.zeros((2, 3)), "X", shape)
+
+
+def test_a_frozen_copy_is_apart_and_cannot_change() -> None:
+    source = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    copy = frozen(source)
+    source[0, 0] = 99
+    assert copy[0, 0] == 0
+    assert copy.flags.c_contiguous
+    with pytest.raises(ValueError, match="read-only"):
+        copy[0, 0] = 1.0
+
+
+def test_positive_numbers() -> None:
+    assert positive(0.5, "alpha", below=1.0) == 0.5
+    for bad in (0.0, -1.0, np.nan, np.inf, None, "x", [1, 2]):
+        with pytest.raises(InvalidInput, match="alpha must be"):
+            positive(bad, "alpha")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="below 1"):
+        positive(1.0, "delta", below=1.0)
+
+
+def test_bad_input_is_both_ours_and_a_value_error() -> None:
+    assert issubclass(InvalidInput, PrivGMMError)
+    assert issubclass(InvalidInput, ValueError)

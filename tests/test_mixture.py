@@ -1,0 +1,209 @@
+"""Mixtures as values: densities, samples, transformations, checks."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare, multivariate_normal
+
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture, MixtureBatch, cholesky_of_root
+
+
+def random_mixture(seed: int, k: int = 3, d: int = 2) -> Mixture:
+    rng = np.random.default_rng(seed)
+    roots = rng.standard_normal((k, d, d)) + 2 * np.eye(d)
+    return Mixture.from_roots(rng.dirichlet(np.full(k, 4.0)), rng.normal(0, 3, (k, d)), roots)
+
+
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (3, 2), (4, 5)])
+def test_densities_against_scipy(k: int, d: int) -> None:
+    mixture = random_mixture(k, k, d)
+    rows = mixture.sample(50, rng=0)
+    parts = [
+        w * multivariate_normal(m, s).pdf(rows)
+        for w, m, s in zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
+    ]
+    assert np.allclose(mixture.density(rows), np.sum(parts, axis=0), rtol=1e-10)
+    assert np.allclose(np.exp(mixture.log_joint(rows)).T, parts, rtol=1e-10)
+    # far away the density underflows, its logarithm does not
+    far = np.full((1, d), 1e4)
+    assert mixture.density(far)[0] == 0.0
+    assert np.isfinite(mixture.log_density(far)[0])
+
+
+def test_a_component_of_weight_zero_is_never_drawn_and_adds_nothing() -> None:
+    mixture = Mixture([0.0, 1.0], [[50.0], [0.0]], np.ones((2, 1, 1)))
+    rows, labels = mixture.sample_with_labels(500, rng=1)
+    assert set(labels.tolist()) == {1}
+    alone = Mixture([1.0], [[0.0]], np.ones((1, 1, 1)))
+    assert np.allclose(mixture.log_density(rows), alone.log_density(rows))
+
+
+def test_samples_have_the_moments_of_the_mixture() -> None:
+    mixture = random_mixture(7)
+    n = 40_000
+    rows, labels = mixture.sample_with_labels(n, rng=3)
+    assert chisquare(np.bincount(labels, minlength=3), mixture.weights * n).pvalue > 6.3e-5
+    for j in range(3):
+        mine = rows[labels == j]
+        z = np.linalg.solve(mixture.cholesky[j], (mine - mixture.means[j]).T)
+        width = 4 / math.sqrt(len(mine))
+        assert np.abs(z.mean(axis=1)).max() < width
+        assert np.abs(np.cov(z) - np.eye(2)).max() < 1.5 * width
+    assert np.array_equal(rows, mixture.sample(n, rng=3))
+    assert mixture.sample(0, rng=0).shape == (0, 2)
+    with pytest.raises(InvalidInput, match="n must be"):
+        mixture.sample(-1)
+
+
+def test_marginals_integrate_the_other_axes_out() -> None:
+    mixture = random_mixture(2, 2, 2)
+    marginal = mixture.marginal([1])
+    grid = np.linspace(-60, 60, 6_001)
+    for y in (-1.0, 0.5, 3.0):
+        line = np.column_stack([grid, np.full_like(grid, y)])
+        integral = float(np.trapezoid(mixture.density(line), grid))
+        assert marginal.density([[y]])[0] == pytest.approx(integral, rel=1e-8)
+    swapped = mixture.marginal([1, 0])
+    assert np.array_equal(swapped.means, mixture.means[:, ::-1])
+    assert swapped.covariances[0, 0, 0] == mixture.covariances[0, 1, 1]
+    for bad in ([], [0, 0], [2], [-1]):
+        with pytest.raises(InvalidInput, match="axes"):
+            mixture.marginal(bad)
+
+
+def test_permuting_keeps_the_law_and_changes_the_value() -> None:
+    mixture = random_mixture(4)
+    other = mixture.permuted([2, 0, 1])
+    rows = mixture.sample(20, rng=0)
+    assert other != mixture
+    assert np.allclose(other.log_density(rows), mixture.log_density(rows), rtol=1e-12)
+    assert other.permuted([1, 2, 0]) == mixture
+    for bad in ([0, 1], [0, 0, 1], [1, 2, 3]):
+        with pytest.raises(InvalidInput, match="permutation"):
+            mixture.permuted(bad)
+
+
+def test_transforming_changes_densities_by_the_determinant() -> None:
+    mixture = random_mixture(5)
+    matrix, shift = np.array([[2.0, 1.0], [0.0, -3.0]]), np.array([10.0, 1.0])
+    moved = mixture.transformed(matrix, shift)
+    rows = mixture.sample(20, rng=0)
+    want = mixture.log_density(rows) - math.log(6.0)
+    assert np.allclose(moved.log_density(rows @ matrix.T + shift), want, rtol=1e-9)
+
+
+def test_plain_numbers_and_back() -> None:
+    mixture = random_mixture(6)
+    again = Mixture.from_dict(json.loads(json.dumps(mixture.to_dict())))
+    assert again == mixture
+    assert hash(again) == hash(mixture)
+    cases: list[Any] = [None, [], {"weights": [1.0]}]
+    for bad in cases:
+        with pytest.raises(InvalidInput):
+            Mixture.from_dict(bad)
+
+
+def test_a_mixture_cannot_change() -> None:
+    mixture = random_mixture(0)
+    for name in ("weights", "means", "covariances", "cholesky"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(mixture, name)[:] = 1.0
+        with pytest.raises(AttributeError):
+            setattr(mixture, name, np.ones(3))
+
+
+EYE = np.eye(2)[None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([], np.empty((0, 2)), np.empty((0, 2, 2))), "at least one component"),
+        (([0.5], [[0, 0]], EYE), "sum to 1"),
+        (([1.5, -0.5], np.zeros((2, 2)), np.repeat(EYE, 2, 0)), ">= 0"),
+        (([1.0], [[0, 0, 0]], EYE), "covariances must have shape"),
+        (([1.0], [[0, np.nan]], EYE), "means must be finite"),
+        (([1.0], [[0, 0]], [[[1, 0.5], [0, 1]]]), "symmetric"),
+        (([1.0], [[0, 0]], [[[1, 2], [2, 1]]]), "positive definite"),
+        (([1.0], [[0, 0]], [[[1, 1], [1, 1]]]), "positive definite"),
+        (([1.0], np.empty((1, 0)), np.empty((1, 0, 0))), "at least one column"),
+    ],
+)
+def test_what_is_no_mixture_is_refused(arguments: tuple[Any, Any, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Mixture(*arguments)
+
+
+def test_the_factor_of_a_root_without_squaring() -> None:
+    rng = np.random.default_rng(0)
+    for d in (1, 3, 6):
+        roots = rng.standard_normal((5, d, d))
+        factor = cholesky_of_root(roots)
+        assert np.allclose(factor @ factor.swapaxes(1, 2), roots @ roots.swapaxes(1, 2))
+        assert np.array_equal(factor, np.tril(factor))
+        assert (np.diagonal(factor, axis1=1, axis2=2) > 0).all()
+    # condition 1e12 in the root, 1e24 in the product: the small diagonal survives
+    turn, _ = np.linalg.qr(rng.standard_normal((2, 2)))
+    factor = cholesky_of_root((turn @ np.diag([1.0, 1e-12]))[None])[0]
+    assert np.prod(np.diag(factor)) == pytest.approx(1e-12, rel=1e-3)
+    with pytest.raises(InvalidInput, match="invertible"):
+        Mixture.from_roots([1.0], [[0.0, 0.0]], [[[1.0, 0.0], [0.0, 0.0]]])
+
+
+def batch_of_three() -> MixtureBatch:
+    return MixtureBatch.of([random_mixture(seed) for seed in range(3)])
+
+
+def test_a_batch_gives_its_mixtures_back() -> None:
+    batch = batch_of_three()
+    assert len(batch) == 3
+    assert (batch.n_components, batch.n_features) == (3, 2)
+    for i in range(3):
+        assert np.allclose(batch[i].covariances, random_mixture(i).covariances, rtol=1e-12)
+        assert np.array_equal(batch[i].means, random_mixture(i).means)
+    halves = [MixtureBatch.of([random_mixture(0)]), MixtureBatch.of([random_mixture(1)])]
+    assert MixtureBatch.concatenate(halves) == MixtureBatch.of(
+        [random_mixture(0), random_mixture(1)]
+    )
+
+
+def test_a_failed_fit_holds_nothing() -> None:
+    batch = batch_of_three()
+    ok = np.array([True, False, True])
+    partial = MixtureBatch(batch.weights, batch.means, batch.covariances, ok)
+    assert np.isnan(partial.means[1]).all()
+    assert partial == MixtureBatch(batch.weights, batch.means, batch.covariances, ok)
+    assert partial != batch
+    with pytest.raises(InvalidInput, match="block 1 has no fit"):
+        partial[1]
+    garbage = batch.covariances.copy()
+    garbage[1] = np.nan
+    assert MixtureBatch(batch.weights, batch.means, garbage, ok) == partial
+
+
+def test_what_is_no_batch_is_refused() -> None:
+    b = batch_of_three()
+    ok = np.ones(3, dtype=bool)
+    flat = b.covariances.copy()
+    flat[0, 0] = 0
+    cases: list[tuple[Any, Any, Any, Any]] = [
+        (b.weights[:2], b.means, b.covariances, ok),
+        (b.weights[:, :2], b.means, b.covariances, ok),
+        (b.weights, b.means, b.covariances[..., :1], ok),
+        (2 * b.weights, b.means, b.covariances, ok),
+        (b.weights, np.nan * b.means, b.covariances, ok),
+        (b.weights, b.means, flat, ok),
+    ]
+    for case in cases:
+        with pytest.raises(InvalidInput):
+            MixtureBatch(*case)
+    with pytest.raises(InvalidInput, match="lower triangular"):
+        MixtureBatch.from_cholesky(b.weights, b.means, b.cholesky.swapaxes(-1, -2), ok)
+    with pytest.raises(InvalidInput, match="at least one"):
+        MixtureBatch.of([])

@@ -1,1 +1,110 @@
-"""Learn Gaussian mixtures under differential privacy, with no bounds on the data."""
+"""Learn Gaussian mixtures under differential privacy, with no bounds on the data.
+
+Start with `best_plan` and `release`; `calibrate` keeps every knob in your hands.
+
+>>> from privgmm import best_plan
+>>> plan = best_plan(100_000, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+>>> plan.budget.covers(plan.spent())
+True
+"""
+
+from privgmm.agreement import AgreementTest, Verdict
+from privgmm.bounds import (
+    TVBounds,
+    best_constants,
+    kl_divergence,
+    lemma_6_3,
+    pinsker,
+    theorem_1_8,
+    theorem_b_1,
+    theorem_b_2,
+)
+from privgmm.budget import Budget
+from privgmm.calibration import calibrate
+from privgmm.datasets import (
+    Dataset,
+    generate,
+    load_sample,
+    load_table,
+    random_mixture,
+    sample_names,
+)
+from privgmm.distances import dist_comp, dist_gmm, dist_param
+from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError, ReleaseRefused
+from privgmm.forecast import Forecast, forecast_error
+from privgmm.learners import Learner
+from privgmm.learners.em import EM
+from privgmm.ledger import Ledger, MemoryLedger
+from privgmm.matching import bottleneck_matching
+from privgmm.mixture import Component, Mixture, MixtureBatch
+from privgmm.mixture_variation import mixture_tv
+from privgmm.noise import DiscreteGaussian, TruncatedLaplace
+from privgmm.plan import METHODS, Plan
+from privgmm.planner import best_plan
+from privgmm.populous import Bottom, PopulousTest, private_populous_estimator
+from privgmm.refinement import Refinement
+from privgmm.release import CuratorView, Outcome, Refusal, Release, release
+from privgmm.renyi import RenyiCurve
+from privgmm.spaces.lifted import LiftedSpace
+from privgmm.spaces.paper import PaperSpace
+from privgmm.total_variation import gaussian_hockey_stick, gaussian_tv
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EM",
+    "METHODS",
+    "AgreementTest",
+    "Bottom",
+    "Budget",
+    "BudgetExceeded",
+    "Component",
+    "CuratorView",
+    "Dataset",
+    "DiscreteGaussian",
+    "Forecast",
+    "InvalidInput",
+    "Learner",
+    "Ledger",
+    "LiftedSpace",
+    "MemoryLedger",
+    "Mixture",
+    "MixtureBatch",
+    "Outcome",
+    "PaperSpace",
+    "Plan",
+    "PopulousTest",
+    "PrivGMMError",
+    "Refinement",
+    "Refusal",
+    "Release",
+    "ReleaseRefused",
+    "RenyiCurve",
+    "TVBounds",
+    "TruncatedLaplace",
+    "Verdict",
+    "best_constants",
+    "best_plan",
+    "bottleneck_matching",
+    "calibrate",
+    "dist_comp",
+    "dist_gmm",
+    "dist_param",
+    "forecast_error",
+    "gaussian_hockey_stick",
+    "gaussian_tv",
+    "generate",
+    "kl_divergence",
+    "lemma_6_3",
+    "load_sample",
+    "load_table",
+    "mixture_tv",
+    "pinsker",
+    "private_populous_estimator",
+    "random_mixture",
+    "release",
+    "sample_names",
+    "theorem_1_8",
+    "theorem_b_1",
+    "theorem_b_2",
+]

@@ -101,7 +101,8 @@ class Mixture:
         total = weights.sum()
         if (weights < 0).any() or abs(total - 1) > _WEIGHT_SUM:
             raise InvalidInput(f"weights must be >= 0 and sum to 1, got {weights.tolist()}")
-        exact = weights if total == 1 else weights / total
+        # weights already normalised up to rounding are kept as they are, bit by bit
+        exact = weights if abs(total - 1) <= 1e-15 * len(weights) else weights / total
         for name, value in (
             ("weights", exact),
             ("means", means),

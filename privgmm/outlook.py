@@ -78,7 +78,7 @@ def outlook_at(separation: float) -> Outlook:
     return Outlook(separation, 1.03 + 0.07 * math.exp(4 - max(separation, 4.0)))
 
 
-OUTLOOKS = (outlook_at(4.0), outlook_at(6.0), outlook_at(8.0), Outlook(8.0, 1.0, 0.0, 0.95, 0.8))
+OUTLOOKS = (outlook_at(4.0), outlook_at(6.0), outlook_at(8.0), Outlook(8.0, 1.0, 0.0, 0.88, 0.8))
 """From careful to hopeful: the first that the rows allow is planned for."""
 
 

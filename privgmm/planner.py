@@ -32,7 +32,7 @@ _TIGHT_BLOCKS = (100, 200, 400)
 
 def _block_choices(n_rows: int, weights: Array, d: int) -> list[int]:
     """Numbers of blocks worth trying: enough rows a block for the smallest component."""
-    least = math.ceil(6 * (d + 1) / float(weights.min()))
+    least = math.ceil(9 * (d + 1) / float(weights.min()))
     most = min(_MOST_BLOCKS, n_rows // least)
     if most < _FEWEST_BLOCKS:
         return []

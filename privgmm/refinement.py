@@ -18,7 +18,7 @@ import numba as nb
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
-from scipy.stats import qmc
+from scipy.stats import chi2, qmc
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
@@ -28,7 +28,8 @@ from privgmm.spaces import Randomness
 __all__ = ["Refinement", "moment_sums", "refine", "solve_moments"]
 
 _CHUNK_ROWS = 1 << 16
-_QUADRATURE_BITS = 13
+_QUADRATURE_BITS = 12
+_CLOSE_ENOUGH = 1e-4
 _STEP_LIMIT = 0.5
 
 
@@ -185,12 +186,23 @@ def moment_sums(rows: Array, public: Mixture, radius: float, shares: Array | Non
 
 
 @functools.lru_cache(maxsize=16)
-def _normal_points(d: int, bits: int) -> Array:
-    """2^bits quasi-random standard normal points (N, d) and their mirror images."""
-    sobol = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
-    half = np.clip(sobol.random_base2(bits), 1e-12, 1 - 1e-12)
-    z = ndtri(half)
-    return np.concatenate([z, -z])
+def _normal_points(d: int, bits: int) -> tuple[Array, Array]:
+    """2^(bits+1) weighted points (N, d), (N,) for expectations under a standard normal law.
+
+    Quasi-random in the radius and in the direction, each with its mirror image. The cut at R
+    depends on the radius alone (nearly so in a moved component), so the radius is evenly
+    stratified, with more points, of less weight, towards the tail.
+    """
+    sobol = qmc.Sobol(d + 1, scramble=True, rng=np.random.default_rng(20230609))
+    unit = np.clip(sobol.random_base2(bits), 1e-12, 1 - 1e-12)
+    tail = (1 - unit[:, 0]) ** 2
+    radius = np.sqrt(chi2.isf(tail, d))
+    towards = ndtri(unit[:, 1:])
+    towards /= np.linalg.norm(towards, axis=1, keepdims=True)
+    points = radius[:, None] * towards
+    weights = 2 * (1 - unit[:, 0])
+    weights /= 2 * weights.sum()
+    return np.concatenate([points, -points]), np.concatenate([weights, weights])
 
 
 def _svec(u: Array) -> Array:
@@ -300,7 +312,8 @@ def solve_moments(
     this is one maximum-likelihood step.
     """
     k, width = target.shape
-    points = _normal_points(public.n_features, _QUADRATURE_BITS)
+    bits = _QUADRATURE_BITS + (n_rows > 300_000) + (n_rows > 3_000_000)
+    points, mass = _normal_points(public.n_features, bits)
     current, travelled = public, np.zeros(k * width)
     precision = np.full(k * width, prior**-2)
     for _ in range(iterations):
@@ -312,10 +325,12 @@ def solve_moments(
             seen, whole = _features(rows, public, radius)
             part = seen.copy()
             part[:, b] -= whole[:, b]
-            expected += current.weights[b] * part.mean(axis=0)
+            share = current.weights[b] * mass
+            expected += np.einsum("i,ijk->jk", share, part)
             flat = seen.reshape(len(rows), -1)
-            slope += current.weights[b] * (flat.T @ _scores(rows, current)) / len(rows)
-            second += current.weights[b] * (flat.T @ flat) / len(rows)
+            weighed = (flat * share[:, None]).T
+            slope += weighed @ _scores(rows, current)
+            second += weighed @ flat
         mean = expected.reshape(-1)
         covariance = (second - np.outer(mean, mean)) / n_rows
         covariance[np.diag_indices_from(covariance)] += np.tile(deviations**2, k)
@@ -329,7 +344,8 @@ def solve_moments(
             step *= _STEP_LIMIT / length
         travelled += step
         current = _moved(current, step.reshape(k, width))
-        if length < 1e-7:
+        # a hundredth of a standard error
+        if step @ normal @ step < _CLOSE_ENOUGH:
             break
     return current
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.calibration import METHODS
 from privgmm.dashboard.result import component_table, error_of, record
 from privgmm.dashboard.state import Settings, Shown
-from privgmm.dashboard.words import chance_in_words, count_in_words, method_label, times_short
+from privgmm.dashboard.words import (
+    chance_in_words,
+    count_in_words,
+    method_label,
+    spreads_apart,
+    times_short,
+)
 from privgmm.datasets import load_sample, random_mixture
 from privgmm.mixture import Mixture
 from privgmm.release import Refusal, Release
@@ -60,9 +67,10 @@ def refused() -> AppTest:
 
 @pytest.fixture(scope="module")
 def released() -> AppTest:
-    """A release: the lifted method with enough rows and a generous budget."""
+    """A release: the lifted method with enough rows, a generous budget and known noise."""
     app = _open()
     app.segmented_control(key="method").set_value("lifted")
+    app.toggle(key="seeded").set_value(True)
     app.select_slider(key="epsilon").set_value(8.0).run()
     return _press(app)
 
@@ -99,6 +107,7 @@ def test_release_is_shown_with_its_promise(released: AppTest) -> None:
     words = _words(released)
     assert chance_in_words(result.budget.guess_ceiling) in words
     assert "weak promise" in words
+    assert "The noise came from a seed" in words
     assert released.tabs[0].label.endswith("Private release")
     error = error_of(result.mixture, load_truth(released))
     assert error is not None
@@ -288,3 +297,13 @@ def test_auto_says_when_no_plan_would_pass() -> None:
     assert app.button(key="release").disabled
     app.toggle(key="auto").set_value(False).run()
     assert not app.button(key="release").disabled
+
+
+@pytest.mark.parametrize("spreads", [0.5, 4.0, 9.0])
+def test_spreads_apart_inverts_the_lifted_distance(spreads: float) -> None:
+    """Against the lifted matrices themselves: w [[S + m m^T, m], [m^T, 1]], d = 2."""
+    mean = np.array([spreads, 0.0])
+    column = np.append(mean, 1.0)
+    second = np.outer(column, column) + np.diag([1.0, 1.0, 0.0])
+    distance = np.linalg.norm(np.log(np.linalg.eigvalsh(second)))
+    assert spreads_apart(float(distance)) == pytest.approx(spreads)

@@ -11,10 +11,11 @@ from privgmm.dashboard.frame import slider_ends
 from privgmm.dashboard.state import Settings
 from privgmm.dashboard.words import METHOD_WORDS, method_label
 from privgmm.datasets import Dataset
+from privgmm.errors import InvalidInput
 from privgmm.plan import Method, Plan
 from privgmm.planner import best_plan
 
-__all__ = ["choose_settings", "plan_for", "plan_of_method", "rows_needed"]
+__all__ = ["choose_settings", "fewest_rows", "plan_for", "rows_needed"]
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 DELTAS = (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
@@ -129,18 +130,31 @@ def plan_for(settings: Settings, dataset: Dataset) -> Plan:
     return _plan(settings.alpha, settings.n_blocks, *promise, dataset.n_features)
 
 
-def plan_of_method(method: Method, settings: Settings, dataset: Dataset) -> Plan:
-    """Another method at the same budget and accuracy, with blocks chosen for it."""
+def fewest_rows(method: Method, settings: Settings, dataset: Dataset) -> float:
+    """Rows of well separated components that a method takes at the same budget.
+
+    For `lifted`, the smallest number (to a fifth) from which the planner expects a release; for
+    the others, what their plan says of itself.
+    """
+    promise = (method, settings.epsilon, settings.delta, settings.n_components)
+    if method == "lifted":
+        return _fewest_rows(*promise, dataset.n_features)
     alpha = DEFAULT_ALPHA if settings.alpha is None else settings.alpha
-    return _plan(
-        alpha,
-        None,
-        method,
-        settings.epsilon,
-        settings.delta,
-        settings.n_components,
-        dataset.n_features,
-    )
+    return rows_needed(_plan(alpha, None, *promise, dataset.n_features))
+
+
+@st.cache_data(max_entries=64, show_spinner="Asking what would pass…")
+def _fewest_rows(method: Method, epsilon: float, delta: float, k: int, d: int) -> float:
+    low, high = 0, 80  # rows are 1000 * 1.2 ** step, up to two billion
+    while high > low:
+        step = (low + high) // 2
+        try:
+            _best_plan(round(1000 * 1.2**step), method, epsilon, delta, k, d)
+        except InvalidInput:
+            low = step + 1
+        else:
+            high = step
+    return math.inf if low == 80 else 1000 * 1.2**low
 
 
 @st.cache_resource(max_entries=64, show_spinner="Planning…")

@@ -8,14 +8,14 @@ from privgmm.calibration import METHODS
 from privgmm.dashboard import state
 from privgmm.dashboard.controls import (
     choose_settings,
+    fewest_rows,
     plan_for,
-    plan_of_method,
     rows_needed,
 )
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.result import nonprivate_of, show_sharing, show_tables, show_verdict
 from privgmm.dashboard.source import choose_data
-from privgmm.dashboard.words import count_in_words
+from privgmm.dashboard.words import count_in_words, spreads_apart
 from privgmm.datasets import Dataset
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
@@ -74,6 +74,9 @@ def _plan_panel(settings: state.Settings, dataset: Dataset) -> Plan | None:
         f"{':material/check_circle:' if enough else ':material/hourglass_empty:'} This plan needs "
         f"about **{count_in_words(needed)} rows**; there are **{dataset.n_rows:,}**."
     )
+    apart = spreads_apart(plan.separation * plan.tau)
+    if apart > 0:
+        st.caption(f"It also needs components at least about {apart:.1f} spreads apart.")
     with st.expander("The plan in words", icon=":material/description:"):
         st.markdown(plan.explain().replace("\n", "\n\n"))
     return plan
@@ -170,7 +173,7 @@ def _rows_by_method(settings: state.Settings, dataset: Dataset) -> dict[str, flo
     needed: dict[str, float] = {}
     for method in METHODS:
         try:
-            needed[method] = rows_needed(plan_of_method(method, settings, dataset))
+            needed[method] = fewest_rows(method, settings, dataset)
         except InvalidInput as problem:
             st.caption(f"Method {method}: {problem}")
     return needed

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["METHOD_WORDS", "chance_in_words", "count_in_words", "method_label", "times_short"]
+__all__ = [
+    "METHOD_WORDS",
+    "chance_in_words",
+    "count_in_words",
+    "method_label",
+    "spreads_apart",
+    "times_short",
+]
 
 METHOD_WORDS: dict[str, tuple[str, str]] = {
     "paper": ("Paper", "Algorithms 1 and 2 with the paper's own constants"),
@@ -58,6 +65,21 @@ def chance_in_words(chance: float) -> str:
     if chance < 0.99:
         return f"{chance:.0%}"
     return f"{math.floor(chance * 1e4) / 100:.2f}%"
+
+
+def spreads_apart(lifted: float) -> float:
+    """How many standard deviations apart two means must be for a lifted distance.
+
+    For two components of equal weight and shape whose means differ by s standard deviations, the
+    matrix to compare has eigenvalues ``x`` and ``1/x`` with ``x + 1/x = 2 + s²``, so the lifted
+    distance is ``2 sqrt(2) asinh(s / 2)``.
+
+    Examples
+    --------
+    >>> round(spreads_apart(2 * 2**0.5 * math.asinh(4 / 2)), 9)
+    4.0
+    """
+    return 2 * math.sinh(lifted / (2 * math.sqrt(2)))
 
 
 def method_label(method: str) -> str:

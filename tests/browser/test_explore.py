@@ -27,7 +27,7 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
 def test_generate_release_and_read_the_verdict(
     page: Page, address: str, artifacts: Path, request: pytest.FixtureRequest
 ) -> None:
-    page.goto(f"{address}/?method=Lifted&epsilon=8")
+    page.goto(f"{address}/?method=Lifted&epsilon=8&seeded=true")
     settle(page)
     expect(page.get_by_text("Press Release to learn it privately")).to_be_visible()
     page.get_by_role("button", name="Release", exact=True).click()

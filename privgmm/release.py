@@ -206,6 +206,8 @@ def checked_rows(data: npt.ArrayLike, plan: Plan) -> Array:
         rows = np.asarray(data)
     except ValueError as problem:
         raise InvalidInput(f"X must be a table of numbers: {problem}") from problem
+    if rows.dtype.kind == "c":
+        raise InvalidInput("X must hold numbers only: complex ones have no order; take real parts")
     if rows.dtype.kind not in "fiub":
         try:
             rows = np.asarray(data, dtype=np.float64)
@@ -238,7 +240,7 @@ def _check_sizes(rows: Array, n_units: int, plan: Plan, unit: str) -> None:
             f"{d} dimensions need at least {least}: use fewer blocks, fewer components or more "
             f"{unit}"
         )
-    flat = np.flatnonzero(np.ptp(rows, axis=0) == 0)
+    flat = np.flatnonzero(rows.max(axis=0) == rows.min(axis=0))
     if flat.size:
         raise InvalidInput(
             f"X has constant columns {flat.tolist()}: no covariance can be fitted; drop them"

@@ -15,7 +15,10 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import enable_features
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
@@ -30,7 +33,7 @@ __all__ = [
     "noise_source",
 ]
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 
 @runtime_checkable
@@ -68,14 +71,14 @@ RandomState: TypeAlias = "NoiseSource | np.random.Generator | int | None"
 
 @functools.cache
 def _opendp_gaussian(kind: type, sigma: float) -> Any:
-    domain = dp.atom_domain(T=int) if kind is int else dp.atom_domain(T=float, nan=False)
-    return dp.m.make_gaussian(dp.vector_domain(domain), dp.l2_distance(T=float), scale=sigma)
+    domain = atom_domain(T=int) if kind is int else atom_domain(T=float, nan=False)
+    return make_gaussian(vector_domain(domain), l2_distance(T=float), scale=sigma)
 
 
 @functools.cache
 def _opendp_laplace(scale: float) -> Any:
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-    return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
+    domain = vector_domain(atom_domain(T=float, nan=False))
+    return make_laplace(domain, l1_distance(T=float), scale=scale)
 
 
 @dataclasses.dataclass(frozen=True)

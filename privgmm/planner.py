@@ -17,15 +17,16 @@ from privgmm.budget import Budget
 from privgmm.calibration import calibrate, checked, lifted_eta, lifted_plan, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.forecast import best_refinement
-from privgmm.outlook import OUTLOOKS, Outlook, cheapest_core, expected_cores, outlook_at
+from privgmm.outlook import OUTLOOKS, Core, Outlook, cheapest_core, expected_cores, outlook_at
 from privgmm.plan import METHODS, Method, Plan
-from privgmm.renyi import gaussian_curve, lifted_mask_curve
+from privgmm.renyi import RenyiCurve, gaussian_curve, lifted_mask_curve
 from privgmm.spaces.lifted import MEAN_TOLERANCE
 from privgmm.spread import component_weights
 
-__all__ = ["best_plan"]
+__all__ = ["best_plan", "lifted_feasible"]
 
 _ALPHAS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
+_BETA = 0.1
 _FEWEST_BLOCKS, _MOST_BLOCKS, _BLOCK_CHOICES = 40, 1000, 14
 _TIGHT_BLOCKS = (100, 200, 400)
 
@@ -37,6 +38,12 @@ def _block_choices(n_rows: int, weights: Array, d: int) -> list[int]:
     if most < _FEWEST_BLOCKS:
         return []
     return sorted({int(t) for t in np.geomspace(_FEWEST_BLOCKS, most, _BLOCK_CHOICES)})
+
+
+def _fixed_curve(core: Core, eta: float, k: int, d: int) -> RenyiCurve:
+    """What test and mask cost together."""
+    gamma = 2 * core.radius * core.move + 2 * MEAN_TOLERANCE
+    return gaussian_curve(core.test.sigma) + k * lifted_mask_curve(gamma, eta, d + 1)
 
 
 def _best_lifted(
@@ -58,8 +65,7 @@ def _best_lifted(
             core = cheapest_core(cores, k, d, eta)
             if core is None:
                 continue
-            gamma = 2 * core.radius * core.move + 2 * MEAN_TOLERANCE
-            fixed = gaussian_curve(core.test.sigma) + k * lifted_mask_curve(gamma, eta, d + 1)
+            fixed = _fixed_curve(core, eta, k, d)
             steps, score = None, alpha
             if refine:
                 found = best_refinement(n_rows, weights, d, alpha, fixed, budget)
@@ -87,7 +93,7 @@ def best_plan(
     delta: float,
     n_components: int,
     n_features: int,
-    beta: float = 0.1,
+    beta: float = _BETA,
     smallest_weight: float | None = None,
     separation: float | None = None,
     refine: bool = True,
@@ -152,6 +158,31 @@ def _weights(k: int, smallest: float | None, outlook: Outlook) -> Array:
     if smallest is None and k > 1:
         smallest = outlook.balance / k
     return component_weights(k, smallest)
+
+
+def lifted_feasible(
+    n_rows: int, budget: Budget, k: int, d: int, smallest_weight: float | None = None
+) -> bool:
+    """Whether `best_plan` would find a lifted plan for so many rows, without building it."""
+    return any(
+        _fits_budget(n_rows, budget, k, d, _weights(k, smallest_weight, outlook), outlook)
+        for outlook in reversed(OUTLOOKS)
+    )
+
+
+def _fits_budget(
+    n_rows: int, budget: Budget, k: int, d: int, weights: Array, outlook: Outlook
+) -> bool:
+    eta = lifted_eta(d, _ALPHAS[-1], _BETA / k)
+    for t in _block_choices(n_rows, weights, d):
+        cores = expected_cores(t, n_rows // t, tuple(map(float, weights)), d, budget.delta, outlook)
+        core = cheapest_core(cores, k, d, eta)
+        if core is None:
+            continue
+        fixed = _fixed_curve(core, eta, k, d)
+        if best_refinement(n_rows, weights, d, _ALPHAS[-1], fixed, budget) is not None:
+            return True
+    return False
 
 
 def _best_tight(n: int, budget: Budget, beta: float, k: int, d: int, weights: Array) -> Plan:

@@ -9,6 +9,7 @@ rows. This ignores overlap between components, which makes real fits scatter mor
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
 _NORMAL_COUNTS = 1e9
 _MOST_SIMULATED = 1200
 _REPLICATES = 3
+_SETTLED_ROWS = 1e6
 
 
 def component_weights(n_components: int, smallest: float | None = None) -> Array:
@@ -185,21 +187,33 @@ def friend_counts_of_blocks(distances: Array, radius: float, n_blocks: int) -> I
     return np.asarray(np.floor(shares * n_blocks), dtype=np.int64)
 
 
-def _simulated_distances(
-    n_blocks: int, rows_per_block: float, weights: Array, n_features: int, lifted: bool
-) -> list[Array]:
-    return [
+@functools.lru_cache(maxsize=24)
+def _tables(
+    simulated: int, rows_per_block: float, weights: tuple[float, ...], n_features: int, lifted: bool
+) -> tuple[Array, ...]:
+    return tuple(
         pair_distances(
-            simulate_blocks(
-                min(n_blocks, _MOST_SIMULATED), rows_per_block, weights, n_features, rng=seed
-            ),
+            simulate_blocks(simulated, rows_per_block, weights, n_features, rng=seed),
             lifted=lifted,
         )
         for seed in range(_REPLICATES)
-    ]
+    )
 
 
-def _chance(test: PrivateTest, distances: list[Array], radius: float) -> float:
+def _simulated_distances(
+    n_blocks: int, rows_per_block: float, weights: Array, n_features: int, lifted: bool
+) -> tuple[tuple[Array, ...], float]:
+    """Tables of distances, and the factor by which to multiply them.
+
+    Beyond a million rows a block the law has settled, and only its scale changes.
+    """
+    rows = min(rows_per_block, _SETTLED_ROWS)
+    simulated = min(n_blocks, _MOST_SIMULATED)
+    tables = _tables(simulated, rows, tuple(map(float, weights)), n_features, lifted)
+    return tables, math.sqrt(rows / rows_per_block)
+
+
+def _chance(test: PrivateTest, distances: tuple[Array, ...], radius: float) -> float:
     return float(
         np.mean(
             [
@@ -223,8 +237,10 @@ def pass_probability(
     Averaged over the noise exactly and over a few simulated sets of blocks.
     """
     w = finite_array(weights, "weights", (None,))
-    distances = _simulated_distances(test.n_blocks, rows_per_block, w, n_features, lifted)
-    return _chance(test, distances, test.radius)
+    if rows_per_block < 1:
+        return 0.0
+    tables, scale = _simulated_distances(test.n_blocks, rows_per_block, w, n_features, lifted)
+    return _chance(test, tables, test.radius / scale)
 
 
 def rows_needed(
@@ -254,11 +270,11 @@ def rows_needed(
     least = math.ceil(2 * (n_features + 2) / float(w.min()))
     rows = max(float(least), 1000 / float(w.min()))
     for _ in range(8):
-        distances = _simulated_distances(t, rows, w, n_features, lifted)
+        tables, scale = _simulated_distances(t, rows, w, n_features, lifted)
         low, high = -25.0, 25.0
         while high - low > 1e-3:
             middle = (low + high) / 2
-            if _chance(test, distances, test.radius * math.exp(middle)) >= probability:
+            if _chance(test, tables, test.radius / scale * math.exp(middle)) >= probability:
                 high = middle
             else:
                 low = middle

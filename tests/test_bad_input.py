@@ -1,0 +1,185 @@
+"""Bad input: a clear error, no noise drawn, nothing spent. Odd input: an answer, no crash."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+from privgmm.arrays import Array
+from privgmm.calibration import calibrate
+from privgmm.errors import InvalidInput
+from privgmm.learners.em import EM
+from privgmm.ledger import MemoryLedger
+from privgmm.noise import SeededNoise
+from privgmm.plan import Plan
+from privgmm.refinement import Refinement
+from privgmm.release import release
+
+
+def make_plan(**change: Any) -> Plan:
+    usual: dict[str, Any] = {
+        "epsilon": 4.0,
+        "delta": 1e-6,
+        "alpha": 1.0,
+        "n_components": 2,
+        "n_features": 2,
+        "n_blocks": 100,
+    }
+    return calibrate("lifted", **{**usual, **change})
+
+
+PLAN = make_plan()
+
+
+def good(n: int = 3_000) -> Array:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 2)) + 30.0 * rng.integers(0, 2, n)[:, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class NoDraws(SeededNoise):
+    """A source that must not be asked for anything private."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise AssertionError("noise was drawn")
+
+    normal = laplace = discrete_gaussian = permutation = _refuse  # type: ignore[assignment]
+
+
+def with_cell(value: Any) -> Array:
+    rows = good()
+    rows[1_234, 1] = value
+    return rows
+
+
+def strings() -> Any:
+    return [*good().astype(str).tolist()[:-1], ["1.0", "blue"]]
+
+
+RAGGED: list[Any] = [[1.0, 2.0]] * 2_999 + [[1.0]]
+
+DATA: list[tuple[str, Any, str]] = [
+    ("NaN", with_cell(np.nan), r"1 of 3000 rows hold NaN .*row 1234"),
+    ("infinity", with_cell(np.inf), "finite"),
+    ("words", strings(), "numbers only"),
+    ("objects", np.full((3_000, 2), object(), dtype=object), "numbers only"),
+    ("missing values", np.full((3_000, 2), None, dtype=object), "finite|numbers only"),
+    ("complex numbers", good() + 0j, "numbers only"),
+    ("ragged rows", RAGGED, "numbers"),
+    ("one column constant", good() * [1.0, 0.0] + [0.0, 5.0], r"constant columns \[1\]"),
+    ("all rows equal", np.full((3_000, 2), 7.0), r"constant columns \[0, 1\]"),
+    ("one row", good(1), "1 rows in 100 blocks"),
+    ("no rows", np.empty((0, 2)), "0 rows in 100 blocks"),
+    ("five rows a block for two components", good(599), "at least 6"),
+    ("a vector", good()[:, 0], r"table .* shape \(3000,\)"),
+    ("a number", 3.0, "table"),
+    ("three axes", good()[None], "table"),
+    ("too many columns", np.column_stack([good(), good()]), "4 columns, the plan is for 2"),
+    ("no columns", np.empty((3_000, 0)), "0 columns"),
+]
+
+
+@pytest.mark.parametrize(("data", "words"), [case[1:] for case in DATA], ids=[c[0] for c in DATA])
+def test_bad_data_is_an_error_that_costs_nothing(data: Any, words: str) -> None:
+    ledger = MemoryLedger()
+    with pytest.raises(InvalidInput, match=words):
+        release(data, PLAN, rng=NoDraws(np.random.default_rng(0)), ledger=ledger)
+    assert ledger.entries == ()
+
+
+ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
+    ("a learner of another k", {"learner": EM(3)}, "learner fits 3 components, the plan 2"),
+    ("a negative seed", {"rng": -1}, "rng"),
+    ("a seed in words", {"rng": "seven"}, "rng"),
+    ("too few persons named", {"groups": np.arange(10)}, "groups"),
+    ("a table of persons", {"groups": np.zeros((3_000, 2))}, "groups"),
+    ("too few persons", {"groups": np.arange(3_000) % 500}, "500 persons in 100 blocks"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), [case[1:] for case in ARGUMENTS], ids=[c[0] for c in ARGUMENTS]
+)
+def test_bad_arguments_are_errors_that_cost_nothing(arguments: dict[str, Any], words: str) -> None:
+    ledger = MemoryLedger()
+    source = NoDraws(np.random.default_rng(0))
+    with pytest.raises(InvalidInput, match=words):
+        release(good(), PLAN, **{"rng": source, **arguments}, ledger=ledger)
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": -1}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"delta": 0}, "delta"),
+        ({"delta": 1.5}, "delta"),
+        ({"alpha": 0}, "alpha"),
+        ({"alpha": math.inf}, "alpha"),
+        ({"beta": 1}, "beta"),
+        ({"n_blocks": 3}, "n_blocks"),
+        ({"n_blocks": 100.0}, "n_blocks"),
+        ({"n_components": 0}, "n_components"),
+        ({"n_features": -2}, "n_features"),
+    ],
+)
+def test_a_plan_out_of_range_names_its_argument(change: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidInput, match=name):
+        make_plan(**change)
+
+
+def outliers(size: float) -> Array:
+    rows = good()
+    rows[::500] = size * np.array([1.0, -1.0])
+    return rows
+
+
+def few_values() -> Array:
+    """Two distinct points, each a thousand times: no covariance anywhere."""
+    return np.repeat([[0.0, 0.0], [5.0, 1.0]], 1_500, axis=0)
+
+
+ODD: list[tuple[str, Any]] = [
+    ("outliers of 1e12", outliers(1e12)),
+    ("outliers of 1e150", outliers(1e150)),
+    ("outliers of 1e308", outliers(1e308)),
+    ("tiny numbers", 1e-200 * good()),
+    ("two distinct rows", few_values()),
+    ("whole numbers", np.round(good()).astype(np.int32)),
+    ("truth values", good() > 15),
+    ("single precision", good().astype(np.float32)),
+    ("columns on a line", np.repeat(good()[:, :1], 2, axis=1)),
+    ("numbers kept as objects", good().astype(object)),
+    ("column-major order", np.asfortranarray(good())),
+    ("lists", good().tolist()),
+]
+
+
+@pytest.mark.parametrize("data", [case[1] for case in ODD], ids=[c[0] for c in ODD])
+@pytest.mark.parametrize("refined", [False, True])
+def test_odd_data_is_answered(data: Any, refined: bool) -> None:
+    plan = make_plan(refine=Refinement((10.0,), (5.0,))) if refined else PLAN
+    ledger = MemoryLedger()
+    outcome = release(data, plan, rng=3, ledger=ledger)
+    (entry,) = ledger.entries
+    assert entry.released is outcome.released
+    if outcome.released:
+        mixture = outcome.result.mixture  # type: ignore[union-attr]
+        assert np.isfinite(mixture.means).all()
+        assert np.isfinite(mixture.covariances).all()
+
+
+def test_outliers_in_a_few_rows_do_not_stop_a_release() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(13_000, 2)) + 30.0 * rng.integers(0, 2, 13_000)[:, None]
+    rows[[3, 700, 9_000]] = [[1e12, 1e12], [-1e12, 0.0], [1e308, -1e308]]
+    outcome = release(rows, make_plan(refine=Refinement((10.0,), (5.0,))), rng=3)
+    assert outcome.released
+    means = np.sort(outcome.result.mixture.means[:, 0])  # type: ignore[union-attr]
+    assert means == pytest.approx([0.0, 30.0], abs=1.5)

@@ -1,0 +1,415 @@
+"""One release: block by block, accounted before noise, repeatable when seeded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from privgmm.arrays import Array, IntArray
+from privgmm.budget import Budget
+from privgmm.calibration import calibrate
+from privgmm.distances import dist_param
+from privgmm.errors import BudgetExceeded, PrivGMMError
+from privgmm.learners import BlockRandomness
+from privgmm.learners.em import EM
+from privgmm.ledger import MemoryLedger
+from privgmm.matching import bottleneck_matching
+from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.noise import SeededNoise
+from privgmm.plan import Plan
+from privgmm.refinement import Refinement
+from privgmm.release import Outcome, Refusal, Release, release
+from privgmm.spaces.lifted import LiftedSpace
+from privgmm.spaces.lifted_geometry import lifted_distance
+
+TRUTH = Mixture(
+    [0.6, 0.4], [[0.0, 0.0], [30.0, 10.0]], [[[1.0, 0.4], [0.4, 2.0]], [[3.0, 0.0], [0.0, 0.5]]]
+)
+ROWS = TRUTH.sample(13_000, rng=20)
+
+
+def make_plan(refine: Refinement | None = None) -> Plan:
+    return calibrate(
+        "lifted",
+        epsilon=4.0,
+        delta=1e-6,
+        alpha=1.0,
+        n_components=2,
+        n_features=2,
+        n_blocks=100,
+        refine=refine,
+    )
+
+
+PLAN = make_plan()
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    return release(ROWS, PLAN, rng=1)
+
+
+def released(result: Release | Refusal) -> Release:
+    assert isinstance(result, Release)
+    return result
+
+
+# ------------------------------------------------------------------------ what comes out
+
+
+def test_good_data_is_released_near_the_truth(outcome: Outcome) -> None:
+    result = released(outcome.result)
+    assert outcome.released
+    assert PLAN.budget.covers(result.budget)
+    assert result.plan is PLAN
+    assert dist_param(TRUTH, result.mixture) < 3
+    assert result.mixture.weights.sum() == pytest.approx(1.0)
+
+
+def test_refinement_sharpens_and_keeps_the_budget() -> None:
+    plan = make_plan(Refinement((10.0, 10.0), (5.0, 4.0)))
+    outcome = release(ROWS, plan, rng=1)
+    result = released(outcome.result)
+    assert outcome.curator.coarse is not None
+    assert plan.budget.covers(result.budget)
+    coarse, fine = (dist_param(TRUTH, f) for f in (outcome.curator.coarse, result.mixture))
+    assert fine < 0.5 * coarse
+
+
+@pytest.mark.parametrize("method", ["tight", "paper"])
+def test_the_stricter_methods_refuse_the_same_data(method: str) -> None:
+    plan = calibrate(
+        method,  # type: ignore[arg-type]
+        epsilon=4.0,
+        delta=1e-6,
+        alpha=1.0,
+        n_components=2,
+        n_features=2,
+        n_blocks=100,
+    )
+    result = release(ROWS, plan, rng=1).result
+    assert isinstance(result, Refusal)
+    assert not result.released
+    assert plan.budget.covers(result.budget)
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["released"] is False
+    assert data["reason"] == result.reason
+    assert "mixture" not in data
+
+
+def test_a_refusals_words_depend_on_the_plan_alone() -> None:
+    noise = np.random.default_rng(0).normal(size=(4_000, 2)) ** 3
+    other = np.random.default_rng(1).normal(size=(6_000, 2))
+    reasons = set()
+    for rows in (noise, other):
+        result = release(rows, PLAN, rng=3).result
+        assert isinstance(result, Refusal)
+        reasons.add(result.reason)
+    assert len(reasons) == 1
+
+
+def test_a_release_as_plain_numbers(outcome: Outcome) -> None:
+    result = released(outcome.result)
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["seeded"] is True
+    assert data["released"] is True
+    assert Mixture.from_dict(data["mixture"]) == result.mixture
+    assert Budget.from_dict(data["budget"]) == result.budget
+    # nothing of what only the curator may see
+    assert data.keys() == {"released", "seeded", "budget", "mixture", "plan"}
+
+
+def test_what_the_curator_sees(outcome: Outcome) -> None:
+    view = outcome.curator
+    assert len(view.fits) == 100
+    assert view.distances.shape == (100, 100)
+    assert view.votes.shape == (100,)
+    assert view.positions.shape == (100, 130)
+    assert view.noisy_statistic >= view.threshold
+    assert view.statistic == pytest.approx(view.verdict.statistic)
+    assert dist_param(TRUTH, view.nonprivate()) < 0.1
+
+
+# -------------------------------------------------------------------- block by block
+
+
+def test_changing_a_row_changes_the_fit_of_its_block_only(outcome: Outcome) -> None:
+    for row, value in ((17, [3.0, -2.0]), (12_999, [1e9, 1e9]), (5_000, [0.0, 0.0])):
+        changed = ROWS.copy()
+        changed[row] = value
+        other = release(changed, PLAN, rng=1).curator
+        (block,) = np.flatnonzero((other.positions == row).any(axis=1))
+        assert np.array_equal(other.positions, outcome.curator.positions)
+        for name in ("weights", "means", "cholesky", "ok"):
+            before = getattr(outcome.curator.fits, name)
+            after = getattr(other.fits, name)
+            rest = np.arange(100) != block
+            assert np.array_equal(before[rest], after[rest]), name
+        assert not np.array_equal(outcome.curator.fits.means[block], other.fits.means[block])
+
+
+def test_replacing_a_block_moves_the_statistic_by_at_most_one(outcome: Outcome) -> None:
+    for block in (0, 41):
+        changed = ROWS.copy()
+        changed[outcome.curator.positions[block]] += 500.0
+        other = release(changed, PLAN, rng=1).curator
+        assert abs(other.statistic - outcome.curator.statistic) <= 1
+
+
+def test_replacing_a_block_moves_what_is_masked_by_at_most_gamma(outcome: Outcome) -> None:
+    """The weighted means before the mask, whatever the replaced block's rows become."""
+    space, test, fits = PLAN.space, PLAN.test, outcome.curator.fits
+    assert isinstance(space, LiftedSpace)
+    rng = np.random.default_rng(3)
+    # fits that scatter as widely as the radius allows: the hardest case for the mean
+    wide = scattered(fits, 0.1, rng)
+    moves = []
+    for trial in range(40):
+        step = 0.05 * (1 + trial % 8)
+        other = replaced(wide, int(rng.integers(100)), scattered(fits, step, rng))
+        means = []
+        for batch in (wide, other):
+            verdict = test.examine(space.distances(batch), rng=0)
+            assert verdict.statistic >= 0
+            means.append(space.representative(batch, verdict.weights, verdict.reference))
+        table = lifted_distance(means[0][:, None], means[1][None])
+        moves.append(bottleneck_matching(table).value)
+    assert max(moves) <= PLAN.gamma
+    assert max(moves) > 0.02 * PLAN.gamma
+
+
+def scattered(fits: MixtureBatch, step: float, rng: np.random.Generator) -> MixtureBatch:
+    t, k, d = fits.means.shape
+    change = np.eye(d) + step * np.tril(rng.standard_normal((t, k, d, d)))
+    shift = step * np.einsum("tkij,tkj->tki", fits.cholesky, rng.standard_normal((t, k, d)))
+    diagonal = np.diagonal(change, axis1=-2, axis2=-1)
+    change *= np.where(diagonal < 0, -1.0, 1.0)[..., None, :]
+    ok = np.ones(t, dtype=bool)
+    return MixtureBatch.from_cholesky(fits.weights, fits.means + shift, fits.cholesky @ change, ok)
+
+
+def replaced(batch: MixtureBatch, block: int, source: MixtureBatch) -> MixtureBatch:
+    weights, means, cholesky = batch.weights.copy(), batch.means.copy(), batch.cholesky.copy()
+    weights[block] = source.weights[block]
+    means[block], cholesky[block] = source.means[block], source.cholesky[block]
+    return MixtureBatch.from_cholesky(weights, means, cholesky, batch.ok)
+
+
+def test_a_sorted_file_is_released_too() -> None:
+    """Rows are dealt, so that blocks do not become slices of a sorted file."""
+    order = np.argsort(ROWS[:, 0])
+    result = released(release(ROWS[order], PLAN, rng=4).result)
+    assert dist_param(TRUTH, result.mixture) < 3
+
+
+def test_units_do_not_matter(outcome: Outcome) -> None:
+    """Whatever affine map the columns went through, the blocks agree as before."""
+    matrix, shift = np.array([[1e-3, 2.0], [5e2, 1e3]]), np.array([7e3, -1e5])
+    other = release(ROWS @ matrix.T + shift, PLAN, rng=1).curator
+    assert np.allclose(other.distances, outcome.curator.distances, rtol=1e-4, atol=1e-6)
+    assert other.statistic == outcome.curator.statistic
+    back = other.fits[0].transformed(np.linalg.inv(matrix), -np.linalg.inv(matrix) @ shift)
+    assert dist_param(back, outcome.curator.fits[0]) < 1e-4
+
+
+# ------------------------------------------------------------------------ reproducibility
+
+
+def test_a_seed_repeats_and_is_marked(outcome: Outcome) -> None:
+    again = released(release(ROWS, PLAN, rng=np.random.default_rng(1)).result)
+    assert again.mixture == released(outcome.result).mixture
+    assert again.seeded
+    other = released(release(ROWS, PLAN, rng=2).result)
+    assert other.mixture != again.mixture
+
+
+def test_the_default_is_cryptographic_and_never_repeats() -> None:
+    one, two = (released(release(ROWS, PLAN).result) for _ in range(2))
+    assert not one.seeded
+    assert one.mixture != two.mixture
+
+
+def test_an_executor_changes_nothing(outcome: Outcome) -> None:
+    with ThreadPoolExecutor(2) as executor:
+        other = release(ROWS, PLAN, rng=1, executor=executor)
+    assert other.curator.fits == outcome.curator.fits
+    assert released(other.result).mixture == released(outcome.result).mixture
+
+
+def test_the_usual_learner_is_em(outcome: Outcome) -> None:
+    other = release(ROWS, PLAN, rng=1, learner=EM(2))
+    assert other.curator.fits == outcome.curator.fits
+
+
+# --------------------------------------------------------------------------- the account
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording(SeededNoise):
+    """Seeded noise that writes down every private draw."""
+
+    events: list[str] = dataclasses.field(default_factory=list)
+
+    def normal(self, shape: int | tuple[int, ...]) -> Array:
+        self.events.append("normal")
+        return super().normal(shape)
+
+    def laplace(self, scale: float, size: int) -> Array:
+        self.events.append("laplace")
+        return super().laplace(scale, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
+        self.events.append("discrete gaussian")
+        return super().discrete_gaussian(sigma, size)
+
+
+class RecordingLedger(MemoryLedger):
+    def __init__(self, events: list[str], cap: Budget | None = None) -> None:
+        super().__init__(cap)
+        self.events = events
+
+    def intend(self, plan: Plan, *, seeded: bool) -> int:
+        number = super().intend(plan, seeded=seeded)
+        self.events.append("intend")
+        return number
+
+    def conclude(self, entry: int, *, released: bool) -> None:
+        self.events.append("conclude")
+        super().conclude(entry, released=released)
+
+
+def recording() -> Recording:
+    return Recording(np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_the_ledger_is_told_before_the_noise_and_after_the_verdict(refined: bool) -> None:
+    source = recording()
+    ledger = RecordingLedger(source.events)
+    plan = make_plan(Refinement((10.0,), (5.0,))) if refined else PLAN
+    assert release(ROWS, plan, rng=source, ledger=ledger).released
+    draws = ["discrete gaussian"] + ["normal"] * (2 if refined else 1)
+    assert source.events == ["intend", *draws, "conclude"]
+    (entry,) = ledger.entries
+    assert entry.released is True
+    assert entry.budget == plan.spent()
+
+
+def test_a_refusal_is_written_down_and_draws_no_mask() -> None:
+    source = recording()
+    ledger = RecordingLedger(source.events)
+    rows = np.random.default_rng(0).normal(size=(4_000, 2)) ** 3
+    assert not release(rows, PLAN, rng=source, ledger=ledger).released
+    assert source.events == ["intend", "discrete gaussian", "conclude"]
+    assert [entry.released for entry in ledger.entries] == [False]
+
+
+def test_a_cap_stops_the_release_before_any_draw() -> None:
+    source = recording()
+    ledger = RecordingLedger(source.events, cap=Budget(3.9, 1e-3))
+    with pytest.raises(BudgetExceeded):
+        release(ROWS, PLAN, rng=source, ledger=ledger)
+    assert source.events == []
+    assert ledger.entries == ()
+
+
+def test_cancelling_spends_nothing() -> None:
+    class CancelledError(Exception):
+        pass
+
+    source = recording()
+    ledger = RecordingLedger(source.events)
+    seen: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append(done)
+        if done >= total / 2:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        release(ROWS, PLAN, rng=source, ledger=ledger, progress=progress)
+    assert seen[-1] < 100
+    assert source.events == []
+    assert ledger.entries == ()
+
+
+def test_progress_counts_blocks_to_the_end() -> None:
+    seen: list[tuple[int, int]] = []
+    release(ROWS, PLAN, rng=1, progress=lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[-1] == (100, 100)
+
+
+def test_a_plan_beyond_its_budget_is_not_run() -> None:
+    source = recording()
+    space = dataclasses.replace(PLAN.space, eta=PLAN.space.eta / 2)  # type: ignore[arg-type, union-attr]
+    with pytest.raises(PrivGMMError, match="more than its budget"):
+        release(ROWS, dataclasses.replace(PLAN, space=space), rng=source)
+    assert source.events == []
+
+
+# ------------------------------------------------------------------------------ persons
+
+
+def households() -> Iterator[tuple[Array, IntArray]]:
+    """Each person has one to five rows, scattered over the file."""
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 6, 13_000)
+    rows = np.repeat(ROWS, sizes, axis=0) + 0.01 * rng.normal(size=(sizes.sum(), 2))
+    groups = np.repeat(np.arange(13_000), sizes)
+    order = rng.permutation(len(rows))
+    yield rows[order], groups[order]
+
+
+def test_every_person_is_in_one_block_with_one_row() -> None:
+    ((rows, groups),) = households()
+    outcome = release(rows, PLAN, rng=1, groups=groups)
+    assert outcome.released
+    persons = groups[outcome.curator.positions.ravel()]
+    assert len(set(persons.tolist())) == persons.size == 13_000
+    # replacing everything a person ever contributed changes one block
+    changed = rows.copy()
+    changed[groups == 77] = [100.0, -100.0]
+    other = release(changed, PLAN, rng=1, groups=groups)
+    differ = (other.curator.fits.means != outcome.curator.fits.means).any(axis=(1, 2))
+    assert np.count_nonzero(differ) == 1
+
+
+def test_persons_are_refined_as_persons() -> None:
+    ((rows, groups),) = households()
+    plan = make_plan(Refinement((10.0,), (5.0,)))
+    result = released(release(rows, plan, rng=1, groups=groups).result)
+    assert dist_param(TRUTH, result.mixture) < 0.5
+    # one person with 20,000 equal rows hardly matters, by persons
+    crowd = np.concatenate([rows, np.tile([[15.0, 5.0]], (20_000, 1))])
+    owners = np.concatenate([groups, np.full(20_000, 13_000)])
+    held = released(release(crowd, plan, rng=1, groups=owners).result)
+    assert dist_param(TRUTH, held.mixture) < 0.5
+
+
+# --------------------------------------------------------------------------- odd learners
+
+
+class NothingFits:
+    """A learner that fails on every block."""
+
+    n_components = 2
+
+    def fit_blocks(self, blocks: Array, *, rng: BlockRandomness = None) -> MixtureBatch:  # noqa: ARG002
+        t = len(blocks)
+        return MixtureBatch(
+            np.zeros((t, 2)), np.zeros((t, 2, 2)), np.zeros((t, 2, 2, 2)), np.zeros(t, dtype=bool)
+        )
+
+
+def test_a_learner_that_never_fits_leads_to_a_refusal() -> None:
+    outcome = release(ROWS, PLAN, rng=1, learner=NothingFits())
+    assert isinstance(outcome.result, Refusal)
+    assert outcome.curator.votes.tolist() == [0] * 100
+    with pytest.raises(PrivGMMError, match="finds no mixture"):
+        outcome.curator.nonprivate()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.learners.kernels import cholesky, compiled, e_and_m, merged
+from privgmm.learners.kernels import CHUNK, cholesky, compiled, e_and_m, merged
 
 __all__ = ["climb"]
 
@@ -284,11 +284,9 @@ def climb(
     """
     k, d = means.shape
     p = points.shape[1]
-    c = points.shape[2]
     size = k * (1 + d + d * (d + 1) // 2)
-    y = np.empty((k + 1, p, c))
-    r = np.empty((k, c))
-    top = np.empty(c)
+    y, r = np.empty((k + 1, p, CHUNK)), np.empty((k, CHUNK))
+    top, share = np.empty(CHUNK), np.empty(CHUNK)
     counts, first, second = np.empty(k), np.empty((k, p)), np.empty((k, p, p))
     inverse, bias, height = np.zeros((k, p, p)), np.zeros((k, p)), np.empty(k)
     # The frame of the coordinates z, and the plain step to fall back on.
@@ -301,7 +299,7 @@ def climb(
     best = -np.inf
     for _ in range(passes):
         _invert(weights, means, roots, inverse, bias, height)
-        now = e_and_m(points, n, inverse, bias, height, y, r, top, counts, first, second)
+        now = e_and_m(points, n, inverse, bias, height, y, r, top, share, counts, first, second)
         if prior > 0.0:
             now += _log_prior(prior, roots, inverse)
         fell = mixed and not now >= best - 1e-3 * tol * n

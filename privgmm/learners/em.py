@@ -46,8 +46,6 @@ _REMEDIES = {
     "too few rows": "a mixture needs at least n_components * (n_features + 1) rows",
     "component collapsed": "use fewer components, drop repeated rows, or set prior_rows",
 }
-_TRIAL_PASSES = 12
-_TRIAL_ROWS = 1024
 _ROWS_A_PARAMETER = 5
 
 
@@ -226,8 +224,8 @@ class EM:
         parameters = k * (1 + d + d * (d + 1) // 2)
         options = (
             (8 if k >= 5 else 4) if self.n_restarts is None else int(self.n_restarts),
-            max(_TRIAL_ROWS, _ROWS_A_PARAMETER * parameters),
-            _TRIAL_PASSES,
+            max(512 if k < 4 else 1024, _ROWS_A_PARAMETER * parameters),
+            8 if k < 4 else 12,
             int(self.max_iter),
             float(self.tol),
             float(self.prior_rows),

@@ -221,6 +221,7 @@ def e_and_m(
     y: Array,
     r: Array,
     top: Array,
+    share: Array,
     counts: Array,
     first: Array,
     second: Array,
@@ -228,7 +229,8 @@ def e_and_m(
     """One fused pass over the first n points: log-likelihood, and the moments of the M step.
 
     With ``y = W_j x + bias_j`` the component's own whitened coordinates and ``r`` the posterior
-    probability of component j, sums ``r``, ``r y`` and the lower half of ``r y y^T``.
+    probability of component j, sums ``r``, ``r y`` and the lower half of ``r y y^T``. Loops run
+    over whole chunks, which leaves no remainder; what lies beyond n gets probability 0.
 
     Parameters
     ----------
@@ -238,7 +240,7 @@ def e_and_m(
         ``-W_j mu_j``.
     height : (k,)
         ``ln w_j - ln det L_j - d ln(2 pi) / 2``.
-    y : (k + 1, p, c), r : (k, c), top : (c,)
+    y : (k + 1, p, 128), r : (k, 128), top : (128,), share : (128,)
         Scratch; the last slab of y holds ``r y`` of two coordinates.
     counts : (k,), first : (k, p), second : (k, p, p)
         The sums.
@@ -253,7 +255,6 @@ def e_and_m(
                 second[j, a, b] = 0.0
     loglik = 0.0
     for chunk in range((n + c - 1) // c):
-        m = min(c, n - chunk * c)
         for j in range(k):
             h = height[j]
             for a in range(0, p, 2):
@@ -262,59 +263,61 @@ def e_and_m(
                     w00, w01 = inverse[j, a, b], inverse[j, a, b + 1]
                     w10, w11 = inverse[j, a + 1, b], inverse[j, a + 1, b + 1]
                     if b == 0:
-                        for i in range(m):
+                        for i in range(c):
                             x0, x1 = points[chunk, b, i], points[chunk, b + 1, i]
                             y[j, a, i] = b0 + w00 * x0 + w01 * x1
                             y[j, a + 1, i] = b1 + w10 * x0 + w11 * x1
                     else:
-                        for i in range(m):
+                        for i in range(c):
                             x0, x1 = points[chunk, b, i], points[chunk, b + 1, i]
                             y[j, a, i] += w00 * x0 + w01 * x1
                             y[j, a + 1, i] += w10 * x0 + w11 * x1
                 w00, w10, w11 = inverse[j, a, a], inverse[j, a + 1, a], inverse[j, a + 1, a + 1]
                 if a == 0:
-                    for i in range(m):
+                    for i in range(c):
                         x0, x1 = points[chunk, 0, i], points[chunk, 1, i]
                         y0 = b0 + w00 * x0
                         y1 = b1 + w10 * x0 + w11 * x1
                         y[j, 0, i], y[j, 1, i] = y0, y1
                         r[j, i] = h - 0.5 * (y0 * y0 + y1 * y1)
                 else:
-                    for i in range(m):
+                    for i in range(c):
                         x0, x1 = points[chunk, a, i], points[chunk, a + 1, i]
                         y0 = y[j, a, i] + w00 * x0
                         y1 = y[j, a + 1, i] + w10 * x0 + w11 * x1
                         y[j, a, i], y[j, a + 1, i] = y0, y1
                         r[j, i] -= 0.5 * (y0 * y0 + y1 * y1)
             if j == 0:
-                for i in range(m):
+                for i in range(c):
                     top[i] = r[0, i]
             else:
-                for i in range(m):
+                for i in range(c):
                     now, best = r[j, i], top[i]
                     top[i] = now if now > best else best
-        # At most 128 factors between 1 and k: the product stays finite, and one logarithm does.
-        for i in range(m):
-            loglik += top[i]
+        for i in range(c):
+            share[i] = 0.0
         for j in range(k):
-            for i in range(m):
+            for i in range(c):
                 r[j, i] = _exp(r[j, i] - top[i])
-        for i in range(m):
-            top[i] = r[0, i]
-        for j in range(1, k):
-            for i in range(m):
-                top[i] += r[j, i]
+                share[i] += r[j, i]
+        filled = min(c, n - chunk * c)
+        for i in range(filled, c):
+            top[i], share[i] = 0.0, 1.0
+        # 128 factors between 1 and k: their product stays finite, and one logarithm does.
         product = 1.0
-        for i in range(m):
-            product *= top[i]
-            top[i] = 1.0 / top[i]
+        for i in range(c):
+            loglik += top[i]
+            product *= share[i]
+            share[i] = 1.0 / share[i]
+        for i in range(filled, c):
+            share[i] = 0.0
         loglik += np.log(product)
         for j in range(k):
             for a in range(0, p, 2):
                 if a == 0:
                     total, f0, f1, s00, s10, s11 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-                    for i in range(m):
-                        here = r[j, i] * top[i]
+                    for i in range(c):
+                        here = r[j, i] * share[i]
                         r[j, i] = here
                         y0, y1 = y[j, 0, i], y[j, 1, i]
                         total += here
@@ -326,7 +329,7 @@ def e_and_m(
                     counts[j] += total
                 else:
                     f0, f1, s00, s10, s11 = 0.0, 0.0, 0.0, 0.0, 0.0
-                    for i in range(m):
+                    for i in range(c):
                         y0, y1 = y[j, a, i], y[j, a + 1, i]
                         z0, z1 = r[j, i] * y0, r[j, i] * y1
                         y[k, 0, i], y[k, 1, i] = z0, z1
@@ -342,7 +345,7 @@ def e_and_m(
                 second[j, a + 1, a + 1] += s11
                 for b in range(0, a, 2):
                     s00, s01, s10, s11 = 0.0, 0.0, 0.0, 0.0
-                    for i in range(m):
+                    for i in range(c):
                         z0, z1 = y[k, 0, i], y[k, 1, i]
                         y0, y1 = y[j, b, i], y[j, b + 1, i]
                         s00 += z0 * y0

@@ -12,12 +12,13 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.learners import Seeds
 from privgmm.learners.ascent import climb
-from privgmm.learners.kernels import compiled, merged, sweep
+from privgmm.learners.kernels import CHUNK, compiled, merged, sweep
 
 __all__ = ["search", "spread_start", "uniform"]
 
 _PLAIN = 3  # plain passes of a cold start before acceleration
-_AGREE = 0.05  # log-likelihoods this close belong to one optimum
+_EASY = 0.1  # nats that all climbs but the winner's last may leave
+_AGREE = 0.3  # log-likelihoods this close belong to one optimum
 
 
 @compiled
@@ -47,7 +48,7 @@ def spread_start(
     the variance within the cells they span, so that the first EM pass is a soft Lloyd step.
     """
     k, d = means.shape
-    c = points.shape[2]
+    c = CHUNK
     chunks = (n + c - 1) // c
     nearest = np.empty((chunks, c))
     trial = np.empty((chunks, c))
@@ -128,15 +129,21 @@ def search(
 
     Each start makes `trial` passes over the first n of s points; no more are tried once three
     agree. Then successive halving: copies of a better start are dropped, the better half goes on
-    twice as long, and the last two meet on all rows. The winner makes up to `passes` more.
+    twice as long, and the last two, if close, meet on all rows. The winner makes up to `passes`
+    more.
     """
     nothing = np.empty(0)
     alive = weights.shape[0]
     score, order = np.empty(alive), np.empty(alive, np.int64)
     for i in range(alive):
         order[i] = i
+    tried = alive
     rows, length, plain = n, trial, _PLAIN
     cold, last = True, False
+    ease = max(tol, _EASY / n)
+    # Two fits of as many parameters to n rows differ by about their root, by chance alone.
+    d = means.shape[2]
+    margin = 3.0 * np.sqrt(weights.shape[1] * (1 + d * (d + 3) // 2))
     while True:
         agree = 0
         for i in range(alive):
@@ -144,7 +151,7 @@ def search(
             if cold:
                 spread_start(points, n, state, weights[j], means[j], roots[j])
             score[j] = climb(
-                points, rows, weights[j], means[j], roots[j], plain, length, tol, prior, nothing
+                points, rows, weights[j], means[j], roots[j], plain, length, ease, prior, nothing
             )
             if cold and score[j] > -np.inf:
                 agree = 0
@@ -152,11 +159,19 @@ def search(
                     if abs(score[other] - score[j]) < _AGREE:
                         agree += 1
                 if agree >= 3:
-                    alive = j + 1
+                    tried = alive = j + 1
                     break
         if last:
-            return order[0] if score[order[0]] > -np.inf else -1
-        half = (alive + 1) // 2
+            if score[order[0]] > -np.inf:
+                return int(order[0])
+            # It collapsed on all rows: the best of the others takes its place.
+            for j in range(tried):
+                if score[j] > score[order[0]]:
+                    order[0] = j
+            if score[order[0]] == -np.inf:
+                return -1
+            continue
+        half = (alive + 1) // 2 if alive > 2 or rows == s else 2
         distinct = 0
         for i in range(alive):
             for j in range(i + 1, alive):
@@ -170,6 +185,11 @@ def search(
                 distinct += 1
         if distinct == 0:
             return -1
-        alive, last, cold, plain = distinct, distinct == 1, False, 1
-        rows = s if alive <= 2 else n
-        length = passes if last else 2 * length
+        length, plain, cold = 2 * length, 1, False
+        if alive == 2 and distinct == 2 and rows < s:
+            rows, length, ease = s, 2 * trial, max(tol, _EASY / s)
+            if score[order[1]] < score[order[0]] - margin:
+                distinct = 1
+        alive, last = distinct, distinct == 1
+        if last:
+            rows, length, ease = s, passes, tol

@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("spaces",),
     ("noise", "renyi", "agreement", "populous", "refinement"),
-    ("constants", "spread", "plan", "calibration", "outlook", "forecast", "planner"),
+    ("constants", "accuracy", "spread", "plan", "calibration", "outlook", "forecast", "planner"),
     ("blocks", "learners"),
     ("ledger", "release", "audit", "baselines"),
 )

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, IntArray
 from privgmm.errors import InvalidInput
 from privgmm.noise import SeededNoise
-from privgmm.populous import Bottom, PopulousTest, private_populous_estimator
+from privgmm.populous import (
+    Bottom,
+    PopulousTest,
+    private_populous_estimator,
+    settled_distances,
+)
 from privgmm.spaces import Randomness
 
 
@@ -24,6 +29,10 @@ class Line:
 
     def distances(self, items: Array) -> Array:
         gaps = np.abs(items[:, None] - items)
+        return np.where(np.isnan(gaps), np.inf, gaps)
+
+    def between(self, items: Array, first: IntArray, second: IntArray) -> Array:
+        gaps = np.abs(items[first] - items[second])
         return np.where(np.isnan(gaps), np.inf, gaps)
 
     def representative(self, items: Array, weights: Array, reference: int) -> float:
@@ -68,6 +77,31 @@ def test_the_first_populous_block_is_masked() -> None:
     (reference, weights), *_ = space.chosen
     assert reference == 2
     assert weights == [0.0, 0.0, 1.0] + [0.0] * 197
+
+
+class Rounding(Line):
+    """A fast table of distances whose last digits depend on all items together."""
+
+    def distances(self, items: Array) -> Array:
+        wobble = 1e-9 * math.sin(1e3 * float(np.nansum(items)))
+        return super().distances(items) * (1 + wobble)
+
+
+def test_no_third_item_decides_whether_two_are_friends() -> None:
+    """Pairs at the radius, to the last bit, while another item takes many values."""
+    rng = np.random.default_rng(0)
+    items = np.concatenate([[0.0], rng.choice([0.0, 1.0, np.nextafter(1.0, 2.0)], 39)])
+    fast, settled = set(), set()
+    for value in np.linspace(-3, 3, 40):
+        items[-1] = value
+        fast.add((Rounding().distances(items)[:-1, :-1] <= 1.0).tobytes())
+        table = settled_distances(items, Rounding(), 1.0)
+        settled.add((table[:-1, :-1] <= 1.0).tobytes())
+        assert np.array_equal(table, table.T)
+    assert len(fast) > 1
+    assert len(settled) == 1
+    exact = np.abs(items[:-1, None] - items[:-1]) <= 1.0
+    assert settled == {exact.tobytes()}
 
 
 def test_disagreement_gives_bottom_and_touches_neither_mask_nor_representative() -> None:

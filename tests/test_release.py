@@ -25,7 +25,7 @@ from privgmm.plan import Plan
 from privgmm.refinement import Refinement
 from privgmm.release import Outcome, Refusal, Release, release
 from privgmm.spaces.lifted import LiftedSpace
-from privgmm.spaces.lifted_geometry import lifted_distance
+from privgmm.spaces.lifted_geometry import lift, lifted_distance
 
 TRUTH = Mixture(
     [0.6, 0.4], [[0.0, 0.0], [30.0, 10.0]], [[[1.0, 0.4], [0.4, 2.0]], [[3.0, 0.0], [0.0, 0.5]]]
@@ -168,16 +168,17 @@ def test_replacing_a_block_moves_what_is_masked_by_at_most_gamma(outcome: Outcom
     assert isinstance(space, LiftedSpace)
     rng = np.random.default_rng(3)
     # fits that scatter as widely as the radius allows: the hardest case for the mean
-    wide = scattered(fits, 0.1, rng)
+    wide = scattered(fits, 0.06 * PLAN.tau, rng)
     moves = []
     for trial in range(40):
-        step = 0.05 * (1 + trial % 8)
+        step = 0.03 * PLAN.tau * (1 + trial % 8)
         other = replaced(wide, int(rng.integers(100)), scattered(fits, step, rng))
         means = []
         for batch in (wide, other):
             verdict = test.examine(space.distances(batch), rng=0)
             assert verdict.statistic >= 0
-            means.append(space.representative(batch, verdict.weights, verdict.reference))
+            mean = space.representative(batch, verdict.weights, verdict.reference)
+            means.append(lift(mean.weights, mean.means, mean.cholesky) @ mean.roots)
         table = lifted_distance(means[0][:, None], means[1][None])
         moves.append(bottleneck_matching(table).value)
     assert max(moves) <= PLAN.gamma

@@ -233,6 +233,9 @@ class SquaredLine:
     def distances(self, items: Array) -> Array:
         return np.asarray((items[:, None] - items) ** 2, dtype=np.float64)
 
+    def between(self, items: Array, first: IntArray, second: IntArray) -> Array:
+        return np.asarray((items[first] - items[second]) ** 2, dtype=np.float64)
+
     def representative(self, items: Array, weights: Array, reference: int) -> float:  # noqa: ARG002
         return float(items[reference])
 

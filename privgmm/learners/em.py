@@ -46,7 +46,8 @@ _REMEDIES = {
     "too few rows": "a mixture needs at least n_components * (n_features + 1) rows",
     "component collapsed": "use fewer components, drop repeated rows, or set prior_rows",
 }
-_ROWS_A_PARAMETER = 5
+_TRIAL_PASSES = 8
+_TRIAL_ROWS = 512  # twice that from k = 4 on, or five a parameter
 
 
 @compiled
@@ -224,8 +225,8 @@ class EM:
         parameters = k * (1 + d + d * (d + 1) // 2)
         options = (
             (8 if k >= 5 else 4) if self.n_restarts is None else int(self.n_restarts),
-            max(512 if k < 4 else 1024, _ROWS_A_PARAMETER * parameters),
-            8 if k < 4 else 12,
+            max(_TRIAL_ROWS if k < 4 else 2 * _TRIAL_ROWS, 5 * parameters),
+            _TRIAL_PASSES,
             int(self.max_iter),
             float(self.tol),
             float(self.prior_rows),

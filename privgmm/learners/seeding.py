@@ -16,7 +16,8 @@ from privgmm.learners.kernels import CHUNK, compiled, merged, sweep
 
 __all__ = ["search", "spread_start", "uniform"]
 
-_PLAIN = 3  # plain passes of a cold start before acceleration
+_LLOYD = 8  # steps of k-means before a cold start
+_PLAIN = 2  # plain passes of a cold start before acceleration
 _EASY = 0.1  # nats that all climbs but the winner's last may leave
 _AGREE = 0.3  # log-likelihoods this close belong to one optimum
 
@@ -33,24 +34,63 @@ def uniform(state: Seeds) -> float:
 
 
 @sweep
+def _lloyd_step(points: Array, n: int, means: Array) -> float:
+    """Move each centre to the mean of its cell; returns the squared distances summed before."""
+    k, d = means.shape
+    c = points.shape[2]
+    cell, nearest = np.empty((k, c)), np.empty(c)
+    sums, counts = np.zeros((k, d)), np.zeros(k)
+    potential = 0.0
+    for chunk in range((n + c - 1) // c):
+        m = min(c, n - chunk * c)
+        for i in range(m):
+            nearest[i] = np.inf
+        for j in range(k):
+            for i in range(m):
+                cell[j, i] = 0.0
+            for a in range(d):
+                here = means[j, a]
+                for i in range(m):
+                    cell[j, i] += (points[chunk, a, i] - here) ** 2
+            for i in range(m):
+                new, old = cell[j, i], nearest[i]
+                nearest[i] = new if new < old else old
+        for i in range(m):
+            potential += nearest[i]
+        for j in range(k):
+            total = 0.0
+            for i in range(m):
+                inside = 1.0 if cell[j, i] <= nearest[i] else 0.0
+                cell[j, i] = inside
+                total += inside
+            counts[j] += total
+            for a in range(d):
+                total = 0.0
+                for i in range(m):
+                    total += cell[j, i] * points[chunk, a, i]
+                sums[j, a] += total
+    for j in range(k):
+        for a in range(d):
+            if counts[j] > 0.0:
+                means[j, a] = sums[j, a] / counts[j]
+    return potential
+
+
+@sweep
 def spread_start(
-    points: Array,
-    n: int,
-    state: Seeds,
-    weights: Array,
-    means: Array,
-    roots: Array,
+    points: Array, n: int, state: Seeds, weights: Array, means: Array, roots: Array
 ) -> None:
-    """A start from the first n points: greedy k-means++ centres, equal weights, round spreads.
+    """A start from the first n points: k-means++ and a little k-means; weights equal, cells round.
 
     Each next centre is the best of ``2 + ln k`` draws, a draw being proportional to the squared
-    distance to the nearest centre so far (Arthur and Vassilvitskii, 2007). All components get
-    the variance within the cells they span, so that the first EM pass is a soft Lloyd step.
+    distance to the nearest centre so far (Arthur and Vassilvitskii, 2007). A step of k-means
+    costs a d-th of an EM pass, so a few of them save many. All components get the variance
+    within cells.
     """
     k, d = means.shape
     c = CHUNK
     chunks = (n + c - 1) // c
-    nearest = np.empty((chunks, c))
+    nearest = np.full((chunks, c), np.inf)
     trial = np.empty((chunks, c))
     closest = np.empty((chunks, c))
     inside = np.empty(chunks)
@@ -76,19 +116,15 @@ def spread_start(
             total = 0.0
             for chunk in range(chunks):
                 m = min(c, n - chunk * c)
+                for i in range(m):
+                    trial[chunk, i] = 0.0
                 for a in range(d):
                     here = points[chosen // c, a, chosen % c]
-                    if a == 0:
-                        for i in range(m):
-                            trial[chunk, i] = (points[chunk, a, i] - here) ** 2
-                    else:
-                        for i in range(m):
-                            trial[chunk, i] += (points[chunk, a, i] - here) ** 2
-                if j > 0:
                     for i in range(m):
-                        new, old = trial[chunk, i], nearest[chunk, i]
-                        trial[chunk, i] = new if new < old else old
+                        trial[chunk, i] += (points[chunk, a, i] - here) ** 2
                 for i in range(m):
+                    new, old = trial[chunk, i], nearest[chunk, i]
+                    trial[chunk, i] = new if new < old else old
                     total += trial[chunk, i]
             if total < best:
                 best = total
@@ -103,6 +139,8 @@ def spread_start(
                 total += nearest[chunk, i]
             inside[chunk] = total
             potential += total
+    for _ in range(_LLOYD):
+        potential = _lloyd_step(points, n, means)
     spread = np.sqrt(potential / (n * d))
     for j in range(k):
         weights[j] = 1.0 / k

@@ -1,0 +1,111 @@
+"""Whole releases: speed against one scikit-learn fit of the same rows, and errors reached.
+
+Speed is CPU time within this run. Errors are medians over runs, of the worst component: mean in
+Mahalanobis distance, covariance as the Frobenius norm of the whitened difference, weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
+
+from privgmm import Mixture, best_plan, release
+from privgmm.datasets import random_mixture
+
+PROBLEM = Mixture([0.4, 0.6], [[-4, 0], [4, 0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]])
+
+
+def errors(truth: Mixture, found: Mixture) -> tuple[float, float, float]:
+    """Worst-component errors (mean, covariance, weight) under the best order of components."""
+    best = (np.inf, np.inf, np.inf)
+    for order in itertools.permutations(range(truth.n_components)):
+        other = found.permuted(order)
+        inverse = np.linalg.inv(truth.cholesky)
+        mean = np.linalg.norm(
+            np.einsum("kij,kj->ki", inverse, other.means - truth.means), axis=1
+        ).max()
+        white = inverse @ other.covariances @ inverse.swapaxes(1, 2) - np.eye(truth.n_features)
+        covariance = np.linalg.norm(white, axis=(1, 2)).max()
+        weight = np.abs(other.weights - truth.weights).max()
+        if mean + covariance + weight < sum(best):
+            best = (float(mean), float(covariance), float(weight))
+    return best
+
+
+def labelled_fit(rows: np.ndarray, labels: np.ndarray, k: int) -> Mixture:
+    """The fit of somebody who knows every label: nothing non-private does better."""
+    parts = [rows[labels == j] for j in range(k)]
+    return Mixture(
+        [len(part) / len(rows) for part in parts],
+        [part.mean(axis=0) for part in parts],
+        [np.cov(part.T, bias=True).reshape(rows.shape[1], -1) for part in parts],
+    )
+
+
+def accuracy(name: str, truth: Mixture, n: int, runs: int, epsilon: float = 1.0) -> None:
+    """Print how often n rows release, and how exactly."""
+    k, d = truth.n_components, truth.n_features
+    plan = best_plan(n, epsilon=epsilon, delta=1e-6, n_components=k, n_features=d)
+    found, floor = [], []
+    for run in range(runs):
+        rows, labels = truth.sample_with_labels(n, rng=1000 + run)
+        outcome = release(rows, plan, rng=run)
+        floor.append(errors(truth, labelled_fit(rows, labels, k)))
+        if outcome.result.released:
+            found.append(errors(truth, outcome.result.mixture))
+    median = np.median(found, axis=0) if found else np.full(3, np.nan)
+    ratio = median / np.median(floor, axis=0)
+    print(
+        f"{name:<26} n={n:>8} eps={epsilon:g} t={plan.n_blocks:>4}  released {len(found)}/{runs}  "
+        f"mean {median[0]:.4f} ({ratio[0]:.2f}x)  cov {median[1]:.4f} ({ratio[1]:.2f}x)  "
+        f"weight {median[2]:.5f} ({ratio[2]:.2f}x)",
+        flush=True,
+    )
+
+
+def speed(n: int, k: int, d: int) -> tuple[float, float]:
+    """CPU seconds of a release and of one scikit-learn fit of the same rows."""
+    truth = random_mixture(k, d, separation=6.0, rng=7)
+    rows = truth.sample(n, rng=8)
+    plan = best_plan(n, epsilon=1.0, delta=1e-6, n_components=k, n_features=d)
+    release(rows[: n // 2], plan, rng=0)
+    with threadpool_limits(1):
+        start = time.process_time()
+        released = release(rows, plan, rng=1).result.released
+        ours = time.process_time() - start
+        start = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            GaussianMixture(k, random_state=0).fit(rows)
+        theirs = time.process_time() - start
+    print(
+        f"k={k} d={d} n={n:>8}  release {ours:6.2f} s ({'released' if released else 'refused'})  "
+        f"scikit-learn {theirs:6.2f} s  ratio {theirs / ours:5.2f}x",
+        flush=True,
+    )
+    return ours, theirs
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    runs = 4 if quick else 20
+    print("speed (ratio: scikit-learn's time over ours)")
+    for n in (250_000, 500_000, 1_000_000, 2_000_000):
+        speed(n, 3, 2)
+    print("accuracy (in brackets: times the error with all labels known and no privacy)")
+    for n in (25_000, 40_000, 100_000, 1_000_000):
+        accuracy("the problem k=2 d=2", PROBLEM, n, runs)
+    for name, k, d in (("k=3 d=5", 3, 5), ("k=5 d=2", 5, 2), ("k=1 d=10", 1, 10)):
+        truth = random_mixture(k, d, separation=6.0, condition=10.0, rng=3)
+        accuracy(name, truth, 1_000_000, max(runs // 4, 2))
+
+
+if __name__ == "__main__":
+    main()

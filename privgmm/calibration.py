@@ -6,16 +6,15 @@ finished plan is priced once more from its own numbers before it is handed out.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.stats import chi, norm
 
 from privgmm import constants
+from privgmm.accuracy import covariance_eta, lifted_eta
 from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array, positive
 from privgmm.budget import Budget
@@ -41,7 +40,16 @@ from privgmm.renyi import (
 from privgmm.spaces.lifted import MEAN_TOLERANCE, LiftedSpace
 from privgmm.spaces.paper import PaperSpace
 
-__all__ = ["METHODS", "calibrate", "checked", "lifted_eta", "whole_number"]
+__all__ = [
+    "METHODS",
+    "best_core",
+    "calibrate",
+    "checked",
+    "component_gap",
+    "lifted_eta",
+    "lifted_plan",
+    "whole_number",
+]
 
 _LARGEST_SPEND = 2 * math.log(2) / 3
 """Lemma 5.1 needs epsilon < ln(2)/3 inside, so Theorem 2.3 never spends more than twice that."""
@@ -49,7 +57,11 @@ _LARGEST_SPEND = 2 * math.log(2) / 3
 _STRAYS = 0.1
 """Share of blocks that a calibrated test tolerates as strays, when nothing else is known."""
 
-_LAW_DRAWS = 6_000
+_LARGEST_RADIUS = 3.0
+"""Fits farther apart than this are never called alike."""
+
+_RELIANCE = 0.85
+"""How much of the gap between components a plan counts on: fits scatter in that too."""
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
@@ -69,53 +81,6 @@ def checked(plan: Plan) -> Plan:
     if not plan.budget.covers(spent):
         raise PrivGMMError(f"calibration failed: the plan costs {spent}, not {plan.budget}")
     return plan
-
-
-@functools.lru_cache(maxsize=8)
-def _gaussian_matrices(p: int) -> Array:
-    return np.random.default_rng(6023).standard_normal((_LAW_DRAWS, p, p))
-
-
-def _mask_quantile(p: int, eta: float, miss: float, kind: str) -> float:
-    """The error of ``P = (I + eta G)(I + eta G)^T``, G p x p, exceeded with chance `miss`.
-
-    `kind` "lifted": ``||ln eig P||``; "paper": ``max(||P - I||_F, ||P^-1 - I||_F)``. From a
-    fixed set of draws, so that the same eta gives the same answer.
-    """
-    sigma = np.linalg.svd(np.eye(p) + eta * _gaussian_matrices(p), compute_uv=False)
-    if kind == "lifted":
-        errors = 2 * np.linalg.norm(np.log(sigma), axis=1)
-    else:
-        lam = sigma**2
-        errors = np.maximum(np.linalg.norm(lam - 1, axis=1), np.linalg.norm(1 / lam - 1, axis=1))
-    return float(np.quantile(errors, 1 - miss))
-
-
-def _eta_for(p: int, alpha: float, miss: float, kind: str) -> float:
-    """The eta whose mask stays within alpha except with probability `miss`."""
-    # for small eta the error is 2 eta times a chi variable with p (p + 1) / 2 degrees
-    guess = alpha / (2 * float(chi.isf(miss, p * (p + 1) / 2)))
-
-    def excess(log_eta: float) -> float:
-        return math.log(_mask_quantile(p, math.exp(log_eta), miss, kind) / alpha)
-
-    low, high = math.log(guess) - 0.1, math.log(guess) + 0.1
-    while excess(low) > 0:
-        low -= 0.5
-    while excess(high) < 0:
-        high += 0.2
-    return math.exp(brentq(excess, low, high, xtol=1e-4))
-
-
-@functools.lru_cache(maxsize=512)
-def lifted_eta(n_features: int, alpha: float, miss: float) -> float:
-    """Noise level at which one masked lifted component is within alpha but for chance `miss`."""
-    return _eta_for(n_features + 1, alpha, miss, "lifted")
-
-
-@functools.lru_cache(maxsize=512)
-def _covariance_eta(n_features: int, alpha: float, miss: float) -> float:
-    return _eta_for(n_features, alpha, miss, "paper")
 
 
 def _paper(budget: Budget, alpha: float, beta: float, k: int, d: int, t: int | None) -> Plan:
@@ -214,7 +179,7 @@ def _tight_mask(
         space = PaperSpace(
             eta_weight=left / float(norm.isf(miss / 2)),
             eta_mean=left / float(chi.isf(miss, d)),
-            eta_cov=_covariance_eta(d, left, miss),
+            eta_cov=covariance_eta(d, left, miss),
         )
 
         def price(g: float, s: PaperSpace = space) -> float:
@@ -279,7 +244,9 @@ def lifted_plan(
     refine: Refinement | None,
     test: AgreementTest,
     smallest_weight: float | None,
+    *,
     radius: float | None = None,
+    largest_radius: float = _LARGEST_RADIUS,
 ) -> Plan:
     """A lifted plan around a test whose radius is still open: the largest the budget allows.
 
@@ -293,7 +260,9 @@ def lifted_plan(
         gamma = 2 * tau * move + 2 * MEAN_TOLERANCE
         return (fixed + k * lifted_mask_curve(gamma, eta, d + 1)).epsilon(budget.delta)
 
-    tau = largest_on_private_side(price, budget.epsilon, 1e-9, 8.0) if radius is None else radius
+    tau = radius
+    if tau is None:
+        tau = largest_on_private_side(price, budget.epsilon, 1e-9, largest_radius)
     chosen = AgreementTest(
         test.n_blocks, tau, test.sigma, test.threshold, test.member, test.full, test.core
     )
@@ -315,24 +284,51 @@ def lifted_plan(
     )
 
 
+def component_gap(separation: float) -> float:
+    """Lifted distance of two components alike but for means `separation` deviations apart.
+
+    ``2 sqrt 2 asinh(separation / 2)``: the ratio matrix has eigenvalues lam and 1/lam with
+    ``lam + 1/lam = 2 + separation^2``.
+    """
+    return 2 * math.sqrt(2) * math.asinh(separation / 2)
+
+
 def _lifted(
-    budget: Budget, alpha: float, beta: float, k: int, d: int, t: int, refine: Refinement | None
+    budget: Budget,
+    alpha: float,
+    beta: float,
+    k: int,
+    d: int,
+    t: int,
+    refine: Refinement | None,
+    separation: float,
 ) -> Plan:
-    """Average the agreeing blocks; the test tolerates a tenth of them as strays."""
+    """Average the agreeing blocks; the test tolerates a tenth of them as strays.
+
+    Components that do not match must clear ``c tau``, so tau is kept to what components
+    `separation` deviations apart, less a margin for their scatter, can clear.
+    """
     friends = math.floor((1 - _STRAYS) * t)
     counts = np.where(np.arange(t) < friends, friends, 1)
     best: Plan | None = None
     base = _refinement_curve(refine)
-    for sigma in _sigmas(max(friends - t / 2, 1)):
-        theta = DiscreteGaussian(float(sigma)).upper_point(budget.delta)
-        found = best_core(counts, float(sigma), theta, 1.65)
-        if found is None:
+    for sigma in map(float, _sigmas(max(friends - t / 2, 1))):
+        theta = DiscreteGaussian(sigma).upper_point(budget.delta)
+        if (base + gaussian_curve(sigma)).epsilon(budget.delta) >= budget.epsilon:
             continue
-        if (base + gaussian_curve(float(sigma))).epsilon(budget.delta) >= budget.epsilon:
-            continue
-        plan = lifted_plan(budget, alpha, beta, k, d, refine, found[0], None)
-        if best is None or plan.tau > best.tau:
-            best = plan
+        for close in (False, True) if k > 1 else (False,):
+            found = best_core(counts, sigma, theta, 1.65, close=close)
+            if found is None:
+                continue
+            widest = _LARGEST_RADIUS
+            if k > 1:
+                clear = _RELIANCE * component_gap(separation)
+                widest = min(widest, clear / required_separation(found[0], k))
+            plan = lifted_plan(
+                budget, alpha, beta, k, d, refine, found[0], None, largest_radius=widest
+            )
+            if best is None or plan.tau > best.tau:
+                best = plan
     if best is None:
         raise _too_few_blocks(budget, t)
     return best
@@ -349,6 +345,7 @@ def calibrate(
     n_features: int,
     n_blocks: int | None = None,
     refine: Refinement | None = None,
+    separation: float = 4.0,
 ) -> Plan:
     """A plan for one release, every knob in the user's hands.
 
@@ -368,6 +365,9 @@ def calibrate(
         t. For `paper` the default is the smallest that is sure to pass when all blocks agree.
     refine : Refinement, optional
         Noisy passes over all rows, within the same budget (`tight` and `lifted`).
+    separation : float
+        How many standard deviations apart the nearest two means are expected to be (`lifted`).
+        Nearer ones are refused; expecting them nearer asks for more rows.
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -386,5 +386,7 @@ def calibrate(
     if n_blocks is None:
         raise InvalidInput("n_blocks must be given, or use best_plan to choose it")
     t = whole_number(n_blocks, "n_blocks", 5)
-    build = _tight if method == "tight" else _lifted
-    return checked(build(budget, a, b, k, d, t, refine))
+    if method == "tight":
+        return checked(_tight(budget, a, b, k, d, t, refine))
+    apart = positive(separation, "separation")
+    return checked(_lifted(budget, a, b, k, d, t, refine, apart))

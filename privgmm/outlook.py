@@ -10,7 +10,7 @@ import numpy as np
 
 from privgmm.agreement import AgreementTest, friend_counts
 from privgmm.arrays import Array
-from privgmm.calibration import best_core
+from privgmm.calibration import best_core, component_gap
 from privgmm.noise import DiscreteGaussian
 from privgmm.plan import required_separation
 from privgmm.spread import pair_distances, simulate_blocks
@@ -20,22 +20,12 @@ __all__ = [
     "Core",
     "Outlook",
     "cheapest_core",
-    "component_gap",
     "expected_cores",
     "outlook_at",
 ]
 
 _AGREEING = (0.6, 0.75, 0.85, 0.92, 0.95, 0.97, 0.985, 0.995)
 _PASS_MARGIN = 1.65
-
-
-def component_gap(separation: float) -> float:
-    """Lifted distance of two components alike but for means `separation` deviations apart.
-
-    ``2 sqrt 2 asinh(separation / 2)``: the ratio matrix has eigenvalues lam and 1/lam with
-    ``lam + 1/lam = 2 + separation^2``.
-    """
-    return 2 * math.sqrt(2) * math.asinh(separation / 2)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,6 +29,7 @@ __all__ = [
     "ParamGeometry",
     "among",
     "bottleneck_pairs",
+    "component_tables",
     "pairwise_dist_param",
 ]
 
@@ -93,14 +94,14 @@ def _typical_order(geometry: ComponentGeometry) -> IntArray:
     candidates = np.unique(np.linspace(0, n - 1, _CANDIDATES).astype(np.int64))
     m = len(candidates)
     i, j = np.repeat(candidates, m), np.tile(candidates, m)
-    between = bottleneck_matchings(_tables(geometry, i, j)).values.reshape(m, m)
+    between = bottleneck_matchings(component_tables(geometry, i, j)).values.reshape(m, m)
     medoid = candidates[np.argmin(np.median(between, axis=1))]
-    tables = _tables(geometry, np.full(n, medoid), np.arange(n))
+    tables = component_tables(geometry, np.full(n, medoid), np.arange(n))
     cost = np.log1p(np.minimum(tables, 1e100))
     return np.array([linear_sum_assignment(table)[1] for table in cost], dtype=np.int64)
 
 
-def _tables(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> Array:
+def component_tables(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> Array:
     """All component distances (m, k, k) of the fits i and j (m,)."""
     k = geometry.shape[1]
     a, b = np.divmod(np.tile(np.arange(k * k), len(i)), k)

@@ -12,9 +12,10 @@ import math
 
 import numpy as np
 
+from privgmm.accuracy import lifted_eta
 from privgmm.arrays import Array, positive
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate, checked, lifted_eta, lifted_plan, whole_number
+from privgmm.calibration import calibrate, checked, lifted_plan, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.forecast import best_refinement
 from privgmm.outlook import OUTLOOKS, Core, Outlook, cheapest_core, expected_cores, outlook_at
@@ -79,7 +80,7 @@ def _best_lifted(
             if best is None or score < best[0]:
                 smallest = None if k == 1 else float(weights.min())
                 plan = lifted_plan(
-                    budget, alpha, beta, k, d, steps, core.test, smallest, core.radius
+                    budget, alpha, beta, k, d, steps, core.test, smallest, radius=core.radius
                 )
                 best = score, plan
     return None if best is None else best[1]

@@ -121,6 +121,9 @@ def _accumulate(
                     value += inverses[a, p, q] * (rows[i, q] - means[a, q])
                 u[a, p] = value
                 total += value * value
+            if not total < np.inf:
+                # overflow: infinitely far, not a number that spoils the other shares
+                total = np.inf
             squares[a] = total
             share[a] = offsets[a] - 0.5 * total
             if share[a] > best:

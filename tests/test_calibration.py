@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi, norm
 
+from privgmm.accuracy import lifted_eta
 from privgmm.agreement import AgreementTest, h_index
-from privgmm.calibration import best_core, calibrate, checked, lifted_eta, whole_number
+from privgmm.calibration import best_core, calibrate, checked, whole_number
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.noise import DiscreteGaussian
 from privgmm.plan import METHODS, Method, friend_radius

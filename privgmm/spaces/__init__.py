@@ -36,6 +36,13 @@ class Space(Protocol[Items, Item]):
         """All distances (t, t); infinite, diagonal included, for an item that is no item."""
         ...
 
+    def between(self, items: Items, first: IntArray, second: IntArray) -> Array:
+        """Distances (m,) of the pairs (first, second), each from its two items alone.
+
+        To the last bit: no third item may have a say, not even through rounding.
+        """
+        ...
+
     def representative(self, items: Items, weights: Array, reference: int) -> Any:
         """What to mask when the test passes.
 

@@ -13,19 +13,39 @@ import math
 
 import numpy as np
 
-from privgmm.arrays import Array, positive
+from privgmm.arrays import Array, IntArray, positive
+from privgmm.distances import forward_substitution
 from privgmm.errors import InvalidInput
 from privgmm.matching import bottleneck_matchings
 from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.pairwise import component_tables
 from privgmm.spaces import Randomness
-from privgmm.spaces.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
-from privgmm.spaces.lifted_labels import blurred_pairs
+from privgmm.spaces.lifted_geometry import karcher_mean, lifted_distance, unlift
+from privgmm.spaces.lifted_labels import blurred_pairs, geometry_of
 from privgmm.spaces.lifted_pairs import pairwise_lifted
 
-__all__ = ["MEAN_TOLERANCE", "LiftedSpace"]
+__all__ = ["MEAN_TOLERANCE", "Anchored", "LiftedSpace"]
 
 MEAN_TOLERANCE = 1e-10
 """How far a computed Karcher mean may be from the true one; the plan's gamma allows for it."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Anchored:
+    """Lifted components given relative to a reference fit.
+
+    Parameters
+    ----------
+    weights, means, cholesky : arrays (k,), (k, d), (k, d, d)
+        The reference.
+    roots : array (k, d+1, d+1)
+        Roots of the lifted components in its coordinates: ``U_ref root`` is a root of each.
+    """
+
+    weights: Array
+    means: Array
+    cholesky: Array
+    roots: Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,31 +76,77 @@ class LiftedSpace:
             return distances
         return np.where(blurred_pairs(items, distances, self.clearance), np.inf, distances)
 
-    def representative(self, items: MixtureBatch, weights: Array, reference: int) -> Array:
-        """Roots (k, d+1, d+1) of the weighted Karcher means of the aligned components.
+    def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
+        """The same distances for the pairs (first, second), each from its two fits alone."""
+        tables = component_tables(geometry_of(items), first, second)
+        values = bottleneck_matchings(tables).values
+        if items.n_components == 1:
+            return values
+        within = np.count_nonzero(tables <= self.clearance, axis=(1, 2))
+        return np.where(within == items.n_components, values, np.inf)
 
-        Every block that counts is aligned to the reference by the best matching; separation
-        makes that matching unique.
+    def representative(self, items: MixtureBatch, weights: Array, reference: int) -> Anchored:
+        """The weighted Karcher means of the aligned components, seen from the reference.
+
+        Every block that counts is aligned to the reference by the best matching; clearance
+        makes that matching unique. Means are taken in the reference's own coordinates, where
+        all members are near the identity, so that data far from the origin lose nothing.
         """
         members = np.flatnonzero(weights > 0)
-        roots = lift(items.weights[members], items.means[members], items.cholesky[members])
-        anchor = lift(items.weights[reference], items.means[reference], items.cholesky[reference])
-        table = lifted_distance(anchor[None, :, None], roots[:, None, :])
+        roots = _relative_roots(items, members, reference)
+        table = lifted_distance(np.eye(items.n_features + 1), roots)
         order = bottleneck_matchings(table).permutations
-        aligned = np.take_along_axis(roots, order[:, :, None, None], axis=1)
+        picked = np.take_along_axis(roots, order[:, :, None, None, None], axis=2)[:, :, 0]
         share = weights[members] / weights[members].sum()
-        means = []
-        for j in range(items.n_components):
-            mean, residual = karcher_mean(aligned[:, j], share, tolerance=MEAN_TOLERANCE)
-            if residual > MEAN_TOLERANCE:
-                raise InvalidInput(f"the mean of component {j} did not converge: {residual:.2g}")
-            means.append(mean)
-        return np.stack(means)
+        means = [
+            karcher_mean(picked[:, j], share, tolerance=MEAN_TOLERANCE).root
+            for j in range(items.n_components)
+        ]
+        return Anchored(
+            items.weights[reference],
+            items.means[reference],
+            items.cholesky[reference],
+            np.stack(means),
+        )
 
-    def mask(self, item: Array, *, rng: Randomness) -> Mixture:
-        """Mask every lifted component, shuffle, unlift, normalise the weights."""
-        k, p, _ = item.shape
-        order = rng.permutation(k)
-        noisy = item[order] @ (np.eye(p) + self.eta * rng.normal((k, p, p)))
+    def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
+        """Mask every lifted component, shuffle, unlift, normalise the weights.
+
+        The noise acts in the reference's coordinates, where it has the same law, and the result
+        is carried back to those of the data afterwards.
+        """
+        k, p, _ = item.roots.shape
+        noisy = item.roots @ (np.eye(p) + self.eta * rng.normal((k, p, p)))
         weights, means, cholesky = unlift(noisy)
-        return Mixture.from_roots(weights / weights.sum(), means, cholesky)
+        order = rng.permutation(k)
+        total = item.weights * weights
+        return Mixture.from_roots(
+            (total / total.sum())[order],
+            (item.means + np.einsum("kij,kj->ki", item.cholesky, means))[order],
+            (item.cholesky @ cholesky)[order],
+        )
+
+
+def _relative_roots(items: MixtureBatch, members: IntArray, reference: int) -> Array:
+    """``U_a^-1 U_ib`` (n, k, k, p, p): component b of member i, seen from a of the reference.
+
+    ``sqrt(w_b / w_a) [[L_a^-1 L_b, L_a^-1 (mu_b - mu_a)], [0, 1]]``: differences of means come
+    first, so nothing cancels.
+    """
+    k, d = items.n_components, items.n_features
+    factor = items.cholesky[reference][:, None]
+    roots = np.zeros((len(members), k, k, d + 1, d + 1))
+    shifts = items.means[members][:, None] - items.means[reference][:, None]
+    right = np.concatenate(
+        [
+            np.broadcast_to(items.cholesky[members][:, None], (len(members), k, k, d, d)),
+            shifts[..., None],
+        ],
+        axis=-1,
+    )
+    roots[..., :d, :] = forward_substitution(
+        np.broadcast_to(factor, (len(members), k, k, d, d)), right
+    )
+    roots[..., d, d] = 1.0
+    ratio = items.weights[members][:, None] / items.weights[reference][:, None]
+    return np.asarray(roots * np.sqrt(ratio)[..., None, None], dtype=np.float64)

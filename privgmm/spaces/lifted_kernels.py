@@ -203,7 +203,7 @@ def listed_distances(
                 values[start + q] = _far_distance(E)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy")
 def _jacobi(K: Array, lanes: int) -> None:
     """Diagonalise the symmetric matrices K (p, p, lanes) in place, by cyclic rotations.
 
@@ -211,11 +211,16 @@ def _jacobi(K: Array, lanes: int) -> None:
     diagonal changes ``sum phi(K_rr)`` by at most ``½ max|phi''| ‖off‖_F²`` (Peierls). Here
     ``phi(x) = ln²(1 + x)``: with low and high the extremes of 1 + x, ``|phi''| <= 4 / low^2.5`` and
     ``sum phi >= sum K_rr² / high²``, which gives the stopping rule.
+
+    Privacy asks that the distance of two fits depend on these two alone, to the last bit: a lane
+    that has converged is left as it is, however long its neighbours take, and no operation may
+    be fused or reordered.
     """
     p = K.shape[0]
     cosine, sine = np.empty(_LANES), np.empty(_LANES)
     off, whole = np.empty(_LANES), np.empty(_LANES)
     low, high = np.empty(_LANES), np.empty(_LANES)
+    moving = np.empty(_LANES)
     for _ in range(_SWEEPS):
         for q in range(lanes):
             off[q] = 0.0
@@ -236,7 +241,9 @@ def _jacobi(K: Array, lanes: int) -> None:
             bottom = max(low[q] - np.sqrt(2.0 * off[q]), 0.0)
             allowed = 0.5 * _ACCURACY * bottom * bottom * np.sqrt(bottom) / (high[q] * high[q])
             # A NaN compares False and so never keeps the others waiting.
+            moving[q] = 0.0
             if off[q] > max(allowed, 1e-24) * (whole[q] + off[q]):
+                moving[q] = 1.0
                 done = False
         if done:
             return
@@ -246,14 +253,14 @@ def _jacobi(K: Array, lanes: int) -> None:
                     g = 2.0 * K[r, c, q]
                     h = K[r, r, q] - K[c, c, q]
                     below = abs(h) + np.sqrt(h * h + g * g) + 1e-300
-                    t = g / below
+                    t = moving[q] * (g / below)
                     if h < 0.0:
                         t = -t
                     cosine[q] = 1.0 / np.sqrt(1.0 + t * t)
                     sine[q] = t * cosine[q]
                     K[c, c, q] -= 0.5 * t * g
                     K[r, r, q] += 0.5 * t * g
-                    K[r, c, q] = 0.0
+                    K[r, c, q] = 0.0 if moving[q] > 0.0 else K[r, c, q]
                 for s in range(c):
                     for q in range(lanes):
                         x, y = K[c, s, q], K[r, s, q]

@@ -13,9 +13,10 @@ from privgmm.arrays import Array, BoolArray
 from privgmm.mixture import MixtureBatch
 from privgmm.spaces.lifted_pairs import LiftedGeometry, component_gaps
 
-__all__ = ["blurred_pairs"]
+__all__ = ["blurred_pairs", "geometry_of"]
 
 _PAIRS_AT_ONCE = 1 << 16
+_MARGIN = 1e-3
 
 
 def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> BoolArray:
@@ -39,17 +40,15 @@ def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> Bo
     """
     k = batch.n_components
     gaps = component_gaps(batch)
+    # margins far wider than rounding: whatever is near a limit is counted, not inferred
     with np.errstate(invalid="ignore"):
-        sure = np.maximum(gaps[:, None], gaps) - distances > clearance
-    near = distances <= clearance / 3
+        sure = np.maximum(gaps[:, None], gaps) - distances > clearance * (1 + _MARGIN)
+    near = distances <= clearance / 3 * (1 + _MARGIN)
     blurred = ~(sure & near)
-    # the fit against itself: its own gap says all there is to say
     rows, columns = np.nonzero(np.triu(near & ~sure, 1))
-    geometry = LiftedGeometry(
-        np.where(batch.ok[:, None], batch.weights, 1.0),
-        np.where(batch.ok[:, None, None], batch.means, 0.0),
-        np.where(batch.ok[:, None, None, None], batch.cholesky, np.eye(batch.n_features)),
-    )
+    diagonal = np.arange(len(batch))
+    blurred[diagonal, diagonal] = ~(gaps > clearance)
+    geometry = geometry_of(batch)
     for start in range(0, len(rows), _PAIRS_AT_ONCE):
         i = rows[start : start + _PAIRS_AT_ONCE].astype(np.int64)
         j = columns[start : start + _PAIRS_AT_ONCE].astype(np.int64)
@@ -58,3 +57,13 @@ def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> Bo
         within = np.bincount(pair[exact <= clearance], minlength=len(i))
         blurred[i, j] = blurred[j, i] = within != k
     return blurred
+
+
+def geometry_of(batch: MixtureBatch) -> LiftedGeometry:
+    """The fits of a batch, a harmless one standing in where a fit failed."""
+    there = batch.ok & (np.nan_to_num(batch.weights) > 0).all(axis=1)
+    return LiftedGeometry(
+        np.where(there[:, None], batch.weights, 1.0),
+        np.where(there[:, None, None], batch.means, 0.0),
+        np.where(there[:, None, None, None], batch.cholesky, np.eye(batch.n_features)),
+    )

@@ -6,10 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from privgmm.arrays import Array, positive
+from privgmm.arrays import Array, IntArray, positive
 from privgmm.distances import dist_param
+from privgmm.matching import bottleneck_matchings
 from privgmm.mixture import Component, Mixture, MixtureBatch
-from privgmm.pairwise import pairwise_dist_param
+from privgmm.pairwise import ParamGeometry, component_tables, pairwise_dist_param
 from privgmm.spaces import Randomness
 
 __all__ = ["PaperSpace"]
@@ -45,6 +46,11 @@ class PaperSpace:
     def distances(self, items: MixtureBatch) -> Array:
         """``dist_Param`` of all pairs (t, t); infinite where a fit failed."""
         return pairwise_dist_param(items)
+
+    def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
+        """``dist_Param`` of the pairs (first, second), each from its two fits alone."""
+        geometry = ParamGeometry(items.weights, items.means, items.cholesky)
+        return bottleneck_matchings(component_tables(geometry, first, second)).values
 
     def representative(
         self,

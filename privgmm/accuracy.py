@@ -1,0 +1,64 @@
+"""Noise levels for a wanted accuracy: how far a mask moves what it masks, by quantiles."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import chi
+
+from privgmm.arrays import Array
+
+__all__ = ["covariance_eta", "lifted_eta"]
+
+_LAW_DRAWS = 6_000
+
+
+@functools.lru_cache(maxsize=8)
+def _gaussian_matrices(p: int) -> Array:
+    return np.random.default_rng(6023).standard_normal((_LAW_DRAWS, p, p))
+
+
+def _mask_quantile(p: int, eta: float, miss: float, kind: str) -> float:
+    """The error of ``P = (I + eta G)(I + eta G)^T``, G p x p, exceeded with chance `miss`.
+
+    `kind` "lifted": ``||ln eig P||``; "paper": ``max(||P - I||_F, ||P^-1 - I||_F)``. From a
+    fixed set of draws, so that the same eta gives the same answer.
+    """
+    sigma = np.linalg.svd(np.eye(p) + eta * _gaussian_matrices(p), compute_uv=False)
+    if kind == "lifted":
+        errors = 2 * np.linalg.norm(np.log(sigma), axis=1)
+    else:
+        lam = sigma**2
+        errors = np.maximum(np.linalg.norm(lam - 1, axis=1), np.linalg.norm(1 / lam - 1, axis=1))
+    return float(np.quantile(errors, 1 - miss))
+
+
+def _eta_for(p: int, alpha: float, miss: float, kind: str) -> float:
+    """The eta whose mask stays within alpha except with probability `miss`."""
+    # for small eta the error is 2 eta times a chi variable with p (p + 1) / 2 degrees
+    guess = alpha / (2 * float(chi.isf(miss, p * (p + 1) / 2)))
+
+    def excess(log_eta: float) -> float:
+        return math.log(_mask_quantile(p, math.exp(log_eta), miss, kind) / alpha)
+
+    low, high = math.log(guess) - 0.1, math.log(guess) + 0.1
+    while excess(low) > 0:
+        low -= 0.5
+    while excess(high) < 0:
+        high += 0.2
+    return math.exp(brentq(excess, low, high, xtol=1e-4))
+
+
+@functools.lru_cache(maxsize=512)
+def lifted_eta(n_features: int, alpha: float, miss: float) -> float:
+    """Noise level at which one masked lifted component is within alpha but for chance `miss`."""
+    return _eta_for(n_features + 1, alpha, miss, "lifted")
+
+
+@functools.lru_cache(maxsize=512)
+def covariance_eta(n_features: int, alpha: float, miss: float) -> float:
+    """Noise level at which R_Cov is within alpha, in both norms of dist_Cov, but for `miss`."""
+    return _eta_for(n_features, alpha, miss, "paper")

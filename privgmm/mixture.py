@@ -17,6 +17,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from privgmm.arrays import Array, BoolArray, finite_array, frozen
+from privgmm.display import mixture_html
 from privgmm.errors import InvalidInput
 
 __all__ = ["Component", "Mixture", "MixtureBatch", "cholesky_of_root"]
@@ -227,11 +228,8 @@ class Mixture:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Mixture:
         """Inverse of `to_dict`."""
-        if not isinstance(data, dict):
-            raise InvalidInput(f"a mixture must be a JSON object, got {type(data).__name__}")
-        missing = {"weights", "means", "covariances"} - data.keys()
-        if missing:
-            raise InvalidInput(f"a mixture needs {sorted(missing)}")
+        if not (isinstance(data, dict) and {"weights", "means", "covariances"} <= data.keys()):
+            raise InvalidInput("a mixture needs a JSON object of weights, means and covariances")
         return cls(data["weights"], data["means"], data["covariances"])
 
     def __eq__(self, other: object) -> bool:
@@ -244,6 +242,9 @@ class Mixture:
 
     def __hash__(self) -> int:
         return hash((self.weights.tobytes(), self.means.tobytes(), self.covariances.tobytes()))
+
+    def _repr_html_(self) -> str:
+        return mixture_html(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, init=False)
@@ -312,13 +313,8 @@ class MixtureBatch:
         return good, w, m
 
     def _store(self, w: Array, m: Array, s: Array, ok: BoolArray, factor: Array) -> None:
-        for name, value in (
-            ("weights", w),
-            ("means", m),
-            ("covariances", s),
-            ("ok", ok),
-            ("cholesky", factor),
-        ):
+        parts = {"weights": w, "means": m, "covariances": s, "ok": ok, "cholesky": factor}
+        for name, value in parts.items():
             object.__setattr__(self, name, frozen(value))
 
     @classmethod

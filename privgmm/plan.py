@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from privgmm import constants
 from privgmm.agreement import AgreementTest
 from privgmm.budget import Budget
+from privgmm.display import plan_html
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.noise import DiscreteGaussian
 from privgmm.populous import PopulousTest
@@ -279,3 +280,6 @@ class Plan:
             "refine": None if self.refine is None else self.refine.to_dict(),
             "smallest_weight": self.smallest_weight,
         }
+
+    def _repr_html_(self) -> str:
+        return plan_html(self)

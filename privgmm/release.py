@@ -20,6 +20,7 @@ from privgmm.agreement import Verdict
 from privgmm.arrays import Array, IntArray
 from privgmm.blocks import deal, one_row_each, rows_of_blocks
 from privgmm.budget import Budget
+from privgmm.display import refusal_html, release_html
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners import Learner, block_seeds
 from privgmm.learners.em import EM
@@ -73,6 +74,9 @@ class Release:
             "plan": self.plan.to_dict(),
         }
 
+    def _repr_html_(self) -> str:
+        return release_html(self)
+
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
@@ -125,6 +129,9 @@ class Refusal:
             "reason": self.reason,
             "plan": self.plan.to_dict(),
         }
+
+    def _repr_html_(self) -> str:
+        return refusal_html(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

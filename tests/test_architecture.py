@@ -17,7 +17,7 @@ PACKAGE = ROOT / "privgmm"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("arrays",),
+    ("arrays", "display"),
     ("budget", "mixture"),
     (
         "contour",
@@ -26,11 +26,22 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "matching",
         "distances",
         "pairwise",
+        "pairwise_kernels",
         "mixture_variation",
     ),
     ("spaces",),
     ("noise", "renyi", "agreement", "populous", "refinement"),
-    ("constants", "accuracy", "spread", "plan", "calibration", "outlook", "forecast", "planner"),
+    (
+        "constants",
+        "accuracy",
+        "spread",
+        "plan",
+        "calibration",
+        "outlook",
+        "forecast",
+        "planner",
+        "prospects",
+    ),
     ("blocks", "learners"),
     ("ledger", "release", "audit", "baselines"),
 )

@@ -64,7 +64,8 @@ def component_gaps(batch: MixtureBatch) -> Array:
     present = _comparable(batch)
     gaps = np.zeros(len(batch))
     geometry = LiftedGeometry(batch.weights[present], batch.means[present], batch.cholesky[present])
-    gaps[present] = geometry.gaps()
+    if present.size:
+        gaps[present] = geometry.gaps()
     return gaps
 
 

@@ -135,6 +135,33 @@ def test_one_pass_is_the_textbook_e_step(k: int, d: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("prior", [0.0, 5.0])
+@pytest.mark.parametrize(("k", "d"), [(2, 1), (3, 2), (3, 4)])
+def test_one_climb_step_is_the_textbook_m_step(k: int, d: int, prior: float) -> None:
+    n = 700
+    points, _, _ = whitened(asymmetric_mixture(k, d, separation=3.0, seed=6).sample(n, rng=3))
+    x = flat(points, n, d)
+    start = asymmetric_mixture(k, d, separation=1.0, seed=7)
+    weights, means, roots = start.weights.copy(), start.means.copy(), start.cholesky.copy()
+    climb(points, n, weights, means, roots, 1, 1, 1e-7, prior, np.empty(0))
+
+    posterior = np.exp(start.log_joint(x) - start.log_density(x)[:, None])
+    counts = posterior.sum(axis=0)
+    expected = (posterior.T @ x) / counts[:, None]
+    np.testing.assert_allclose(weights, counts / n, rtol=1e-11)
+    np.testing.assert_allclose(means, expected, rtol=1e-9, atol=1e-11)
+    for j in range(k):
+        centred = x - expected[j]
+        scatter = (posterior[:, j, None] * centred).T @ centred
+        pull = prior * np.eye(d) * k ** (-2 / d)
+        np.testing.assert_allclose(
+            np.tril(roots[j]) @ np.tril(roots[j]).T,
+            (scatter + pull) / (counts[j] + prior),
+            rtol=1e-9,
+            atol=1e-11,
+        )
+
+
+@pytest.mark.parametrize("prior", [0.0, 5.0])
 @pytest.mark.parametrize("plain", [3, 10**6])
 def test_likelihood_never_falls(plain: int, prior: float) -> None:
     k, d, n, tol = 3, 3, 900, 1e-8

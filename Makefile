@@ -48,7 +48,8 @@ test: lint
 
 # Statistical studies, slower than a test run should be
 audit: $(VENV)/.test
-	$(PY) -m pytest -n 2 -m study
+	$(PY) -m privgmm.audit
+	$(PY) -m pytest -n 2 -m study -s
 
 # Speed, as ratios within one run against what one would use instead
 bench: $(VENV)/.test

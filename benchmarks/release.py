@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from privgmm import Mixture, best_plan, release
+from privgmm import Mixture, Release, best_plan, release
 from privgmm.datasets import random_mixture
 
 PROBLEM = Mixture([0.4, 0.6], [[-4, 0], [4, 0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]])
@@ -56,12 +56,13 @@ def accuracy(name: str, truth: Mixture, n: int, runs: int, epsilon: float = 1.0)
     found, floor = [], []
     for run in range(runs):
         rows, labels = truth.sample_with_labels(n, rng=1000 + run)
-        outcome = release(rows, plan, rng=run)
+        result = release(rows, plan, rng=run).result
         floor.append(errors(truth, labelled_fit(rows, labels, k)))
-        if outcome.result.released:
-            found.append(errors(truth, outcome.result.mixture))
+        if isinstance(result, Release):
+            found.append(errors(truth, result.mixture))
     median = np.median(found, axis=0) if found else np.full(3, np.nan)
-    ratio = median / np.median(floor, axis=0)
+    with np.errstate(invalid="ignore"):
+        ratio = median / np.median(floor, axis=0)
     print(
         f"{name:<26} n={n:>8} eps={epsilon:g} t={plan.n_blocks:>4}  released {len(found)}/{runs}  "
         f"mean {median[0]:.4f} ({ratio[0]:.2f}x)  cov {median[1]:.4f} ({ratio[1]:.2f}x)  "

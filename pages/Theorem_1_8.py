@@ -1,0 +1,5 @@
+"""The dashboard's page on total variation and parameter distance."""
+
+from privgmm.dashboard.theorem import page
+
+page()

@@ -111,6 +111,18 @@ class Dataset:
         digest.update(np.ascontiguousarray(self.rows).data)
         return digest.hexdigest()
 
+    @cached_property
+    def thumbnail(self) -> Array:
+        """Rows enough to draw, evenly spread through the table: (m, d).
+
+        At most 4,000, or 50,000 where one column makes a histogram. For looking at only: every
+        computation takes all rows.
+        """
+        most = 50_000 if self.n_features == 1 else 4_000
+        if self.n_rows <= most:
+            return self.rows
+        return frozen(self.rows[np.linspace(0, self.n_rows - 1, most).astype(np.intp)])
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
             return NotImplemented

@@ -30,6 +30,7 @@ __all__ = [
     "Look",
     "ellipse",
     "figure_alt_text",
+    "ghosts_label",
     "mixtures_figure",
     "thinned",
 ]
@@ -52,6 +53,7 @@ PRIVATE = Look("Private release", "#D55E00", "solid", 5.0, "cross-thin")
 ROWS = "rgba(128, 128, 136, 0.28)"
 GRID = "rgba(128, 128, 136, 0.25)"
 
+_GHOST_LINE: dict[str, object] = {"color": "rgba(213, 94, 0, 0.22)", "width": 1}
 _SIGMAS = (1.0, 2.0)
 _STEPS = 97
 _EQUAL_UP_TO = 6.0
@@ -79,8 +81,8 @@ def ellipse(
     return _curve(shape.means[0], shape.cholesky[0], positive(n_sigma, "n_sigma"))
 
 
-def _curve(centre: Array, factor: Array, radius: float) -> tuple[Array, Array]:
-    angle = np.linspace(0, 2 * np.pi, _STEPS)
+def _curve(centre: Array, factor: Array, radius: float, steps: int = _STEPS) -> tuple[Array, Array]:
+    angle = np.linspace(0, 2 * np.pi, steps)
     points = centre[:, None] + radius * (factor @ np.stack([np.cos(angle), np.sin(angle)]))
     points[:, -1] = points[:, 0]
     return points[0], points[1]
@@ -99,9 +101,11 @@ def mixtures_figure(
     true: Mixture | None = None,
     nonprivate: Mixture | None = None,
     private: Mixture | None = None,
+    ghosts: Sequence[Mixture] = (),
     axes: Sequence[int] = (0, 1),
     columns: Sequence[str] | None = None,
     max_points: int = 4000,
+    n_rows: int | None = None,
     height: int = 520,
 ) -> go.Figure:
     """Rows and up to three mixtures in one picture.
@@ -113,11 +117,15 @@ def mixtures_figure(
     true, nonprivate, private : Mixture, optional
         Drawn as ellipses at one and two standard deviations, with a mark at each mean whose size
         grows with the weight; with one column as density curves.
+    ghosts : sequence of Mixture
+        Releases that might have been, drawn faintly below everything else but the rows.
     axes : sequence of int
         The two columns to show; the ellipses are those of the marginals.
     columns : sequence of str, optional
         Names for the axes.
     max_points : int
+    n_rows : int, optional
+        How many rows there are, where `rows` are only some of them.
     height : int
         Pixels.
 
@@ -133,18 +141,19 @@ def mixtures_figure(
         if mixture is not None
     ]
     data = None if rows is None else finite_array(rows, "rows", (None, None))
-    d = _dimension(data, [mixture for _, mixture in layers])
+    total = 0 if data is None else len(data) if n_rows is None else n_rows
+    d = _dimension(data, [*(mixture for _, mixture in layers), *ghosts])
     names = list(columns) if columns is not None else [f"x{j + 1}" for j in range(d)]
     if len(names) != d:
         raise InvalidInput(f"columns must name all {d} columns, got {len(names)} names")
     figure = go.Figure()
     if d == 1:
-        _add_densities(figure, data, layers)
+        _add_densities(figure, data, layers, ghosts, total)
         figure.update_xaxes(title_text=names[0])
         figure.update_yaxes(title_text="density", rangemode="tozero")
     else:
         pair = _pair(axes, d)
-        spans = _add_plane(figure, data, layers, pair, max_points)
+        spans = _add_plane(figure, data, layers, ghosts, pair, max_points, total)
         figure.update_xaxes(title_text=names[pair[0]])
         figure.update_yaxes(title_text=names[pair[1]])
         if 1 / _EQUAL_UP_TO <= spans[0] / spans[1] <= _EQUAL_UP_TO:
@@ -175,8 +184,10 @@ def _add_plane(
     figure: go.Figure,
     data: Array | None,
     layers: Sequence[tuple[Look, Mixture]],
+    ghosts: Sequence[Mixture],
     pair: tuple[int, int],
     max_points: int,
+    total: int,
 ) -> Array:
     """Add dots and ellipses; give back the extent of everything drawn, (2,)."""
     drawn: list[Array] = []
@@ -187,29 +198,20 @@ def _add_plane(
             x=points[:, 0],
             y=points[:, 1],
             mode="markers",
-            name=_rows_label(len(points), len(data)),
+            name=_rows_label(len(points), total),
             marker={"color": ROWS, "size": 3.5},
             hoverinfo="skip",
         )
+    if ghosts:
+        curves = [curve for ghost in ghosts for curve in _curves(ghost.marginal(pair), 33)]
+        drawn += curves
+        _add_line(figure, _joined(curves), ghosts_label(len(ghosts)), _GHOST_LINE)
     for look, mixture in layers:
         flat = mixture.marginal(pair)
-        curves = [
-            np.stack([*_curve(flat.means[j], flat.cholesky[j], sigma)], axis=1)
-            for j in range(flat.n_components)
-            for sigma in _SIGMAS
-        ]
+        curves = _curves(flat, _STEPS)
         drawn += curves
-        gap = np.full((1, 2), np.nan)
-        line = np.concatenate([part for curve in curves for part in (curve, gap)])
-        figure.add_scatter(
-            x=line[:, 0],
-            y=line[:, 1],
-            mode="lines",
-            name=look.label,
-            legendgroup=look.label,
-            line={"color": look.colour, "dash": look.dash, "width": look.width},
-            hoverinfo="skip",
-        )
+        style = {"color": look.colour, "dash": look.dash, "width": look.width}
+        _add_line(figure, _joined(curves), look.label, style)
         figure.add_scatter(
             x=flat.means[:, 0],
             y=flat.means[:, 1],
@@ -234,8 +236,39 @@ def _add_plane(
     return np.where(extent > 0, extent, 1.0)
 
 
+def _curves(flat: Mixture, steps: int) -> list[Array]:
+    """The ellipses of all components, each (steps, 2)."""
+    return [
+        np.stack([*_curve(flat.means[j], flat.cholesky[j], sigma, steps)], axis=1)
+        for j in range(flat.n_components)
+        for sigma in _SIGMAS
+    ]
+
+
+def _joined(curves: Sequence[Array]) -> Array:
+    """All curves as one, lifted off the paper in between."""
+    gap = np.full((1, 2), np.nan)
+    return np.concatenate([part for curve in curves for part in (curve, gap)])
+
+
+def _add_line(figure: go.Figure, line: Array, label: str, style: dict[str, object]) -> None:
+    figure.add_scatter(
+        x=line[:, 0],
+        y=line[:, 1],
+        mode="lines",
+        name=label,
+        legendgroup=label,
+        line=style,
+        hoverinfo="skip",
+    )
+
+
 def _add_densities(
-    figure: go.Figure, data: Array | None, layers: Sequence[tuple[Look, Mixture]]
+    figure: go.Figure,
+    data: Array | None,
+    layers: Sequence[tuple[Look, Mixture]],
+    ghosts: Sequence[Mixture],
+    total: int,
 ) -> None:
     ends: list[float] = []
     if data is not None:
@@ -246,13 +279,19 @@ def _add_densities(
             x=(edges[1:] + edges[:-1]) / 2,
             y=heights,
             width=np.diff(edges),
-            name=_rows_label(len(data), len(data)),
+            name=_rows_label(total, total),
             marker={"color": ROWS, "line": {"width": 0}},
             hoverinfo="skip",
         )
-    for _, mixture in layers:
+    for mixture in (*(mixture for _, mixture in layers), *ghosts):
         reach = 4 * mixture.cholesky[:, 0, 0]
         ends += [*(mixture.means[:, 0] - reach), *(mixture.means[:, 0] + reach)]
+    if ghosts:
+        curves = []
+        for ghost in ghosts:
+            grid = _grid(ghost, min(ends), max(ends))
+            curves.append(np.stack([grid, ghost.density(grid[:, None])], axis=1))
+        _add_line(figure, _joined(curves), ghosts_label(len(ghosts)), _GHOST_LINE)
     for look, mixture in layers:
         grid = _grid(mixture, min(ends), max(ends))
         figure.add_scatter(
@@ -270,6 +309,11 @@ def _grid(mixture: Mixture, low: float, high: float) -> Array:
     quantiles = np.linspace(-4, 4, 81)
     local = mixture.means[:, :1] + mixture.cholesky[:, :1, 0] * quantiles
     return np.unique(np.concatenate([np.linspace(low, high, 300), local.ravel()]))
+
+
+def ghosts_label(count: int) -> str:
+    """What a cloud of so many possible releases is called."""
+    return f"{count} possible release{'s' * (count > 1)}"
 
 
 def _rows_label(shown: int, total: int) -> str:

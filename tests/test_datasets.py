@@ -299,3 +299,13 @@ def test_parquet_bomb_is_refused_before_it_is_unpacked() -> None:
     with pytest.raises(InvalidInput, match=r"400,000,000 rows.*take a sample"):
         load_table(buffer.getvalue())
     assert pa.total_allocated_bytes() - before < 10**7
+
+
+@pytest.mark.parametrize(("d", "shown"), [(1, 50_000), (2, 4_000)])
+def test_thumbnail_spans_the_table_and_is_made_once(d: int, shown: int) -> None:
+    data = Dataset(np.arange(60_000 * d, dtype=float).reshape(-1, d))
+    assert data.thumbnail.shape == (shown, d)
+    assert data.thumbnail is data.thumbnail
+    assert np.array_equal(data.thumbnail[[0, -1]], data.rows[[0, -1]])
+    few = Dataset(np.eye(3))
+    assert few.thumbnail is few.rows

@@ -16,6 +16,7 @@ from privgmm.plotting import (
     TRUE,
     ellipse,
     figure_alt_text,
+    ghosts_label,
     mixtures_figure,
     thinned,
 )
@@ -134,3 +135,18 @@ def test_nothing_to_draw_is_refused() -> None:
         mixtures_figure(private=PLANE, axes=(0, 0))
     with pytest.raises(InvalidInput, match="columns"):
         mixtures_figure(private=PLANE, columns=["a"])
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_ghosts_lie_below_the_mixtures_and_count(d: int) -> None:
+    ghosts = [random_mixture(2, d, rng=seed) for seed in range(5)]
+    figure = mixtures_figure(private=ghosts[0], ghosts=ghosts)
+    assert figure.data[0].name == ghosts_label(5)
+    x = np.asarray(figure.data[0].x, dtype=float)
+    # lifted off the paper after each curve: two rings of two components each, or one density
+    assert np.isnan(x).sum() == (5 if d == 1 else 20)
+
+
+def test_rows_may_be_a_few_of_many() -> None:
+    figure = mixtures_figure(np.zeros((3, 2)) + np.arange(3)[:, None], n_rows=1_000_000)
+    assert figure.data[0].name == "3 of 1,000,000 rows"

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from privgmm.budget import Budget
 from privgmm.calibration import calibrate
 from privgmm.errors import InvalidInput
-from privgmm.forecast import forecast_error
+from privgmm.forecast import best_refinement, forecast_error
 from privgmm.plan import Method, Plan
 from privgmm.planner import best_plan, lifted_feasible
 from privgmm.spread import component_weights
 
-__all__ = ["Prospect", "Question", "alpha_for", "epsilon_for", "prospect", "rows_for"]
+__all__ = [
+    "Prospect",
+    "Question",
+    "along_rows",
+    "alpha_for",
+    "epsilon_for",
+    "prospect",
+    "rows_for",
+]
 
 _ROWS_PER_DECADE = 16
 _MOST_ROWS = 1e21
@@ -174,16 +182,7 @@ def alpha_for(question: Question, method: Method, *, n_rows: float, epsilon: flo
     """
     if method == "lifted":
         try:
-            plan = best_plan(
-                int(n_rows),
-                epsilon=epsilon,
-                delta=question.delta,
-                n_components=question.n_components,
-                n_features=question.n_features,
-                beta=question.beta,
-                smallest_weight=question.smallest_weight,
-                refine=False,
-            )
+            plan = _lifted_plan(question, epsilon, n_rows, refine=False)
         except InvalidInput:
             return math.inf
         return plan.alpha
@@ -197,6 +196,19 @@ def alpha_for(question: Question, method: Method, *, n_rows: float, epsilon: flo
     return alpha
 
 
+def _lifted_plan(question: Question, epsilon: float, n_rows: float, refine: bool = True) -> Plan:
+    return best_plan(
+        int(n_rows),
+        epsilon=epsilon,
+        delta=question.delta,
+        n_components=question.n_components,
+        n_features=question.n_features,
+        beta=question.beta,
+        smallest_weight=question.smallest_weight,
+        refine=refine,
+    )
+
+
 def prospect(
     question: Question, method: Method, *, n_rows: float, epsilon: float, alpha: float = 0.5
 ) -> Prospect:
@@ -208,15 +220,50 @@ def prospect(
     enough = rows_for(question, method, epsilon=epsilon)
     if not math.isfinite(enough):
         return Prospect(method, n_rows, epsilon, 0.0, math.inf, None)
-    plan = best_plan(
-        int(max(n_rows, enough)),
-        epsilon=epsilon,
-        delta=question.delta,
-        n_components=question.n_components,
-        n_features=question.n_features,
-        beta=question.beta,
-        smallest_weight=question.smallest_weight,
-    )
+    plan = _lifted_plan(question, epsilon, max(n_rows, enough))
     weights = component_weights(question.n_components, plan.smallest_weight)
     error = forecast_error(n_rows, weights, question.n_features, plan.refine).total
     return Prospect(method, n_rows, epsilon, plan.pass_probability(n_rows), error, plan)
+
+
+def along_rows(
+    question: Question,
+    method: Method,
+    rows: Sequence[float],
+    *,
+    epsilon: float,
+    alpha: float = 0.5,
+) -> tuple[Prospect, ...]:
+    """Chances and errors at many numbers of rows, from one search for a plan.
+
+    Notes
+    -----
+    For `lifted` the test and the mask are those for the fewest rows that are enough; beyond
+    these, the refinement alone is chosen anew. That is a plan within the same budget whose error
+    is within about a third of `best_plan`'s, at a hundredth of the time.
+    """
+    if method != "lifted":
+        plan = _plan(question, method, epsilon, alpha)
+        return tuple(
+            Prospect(method, n, epsilon, plan.pass_probability(n), alpha, plan) for n in rows
+        )
+    enough = rows_for(question, method, epsilon=epsilon)
+    if not math.isfinite(enough):
+        return tuple(Prospect(method, n, epsilon, 0.0, math.inf, None) for n in rows)
+    start = _lifted_plan(question, epsilon, enough)
+    return tuple(_at(question, start, n, enough) for n in rows)
+
+
+def _at(question: Question, start: Plan, n_rows: float, enough: float) -> Prospect:
+    """A lifted plan at other rows than it was made for, refined anew if there are more."""
+    d = question.n_features
+    weights = component_weights(question.n_components, start.smallest_weight)
+    plan = start
+    if n_rows > enough:
+        coarse = dataclasses.replace(start, refine=None)
+        found = best_refinement(n_rows, weights, d, start.alpha, coarse.curve(), start.budget)
+        if found is not None:
+            plan = dataclasses.replace(start, refine=found[0])
+    error = forecast_error(n_rows, weights, d, plan.refine).total
+    chance = plan.pass_probability(n_rows)
+    return Prospect(plan.method, n_rows, plan.budget.epsilon, chance, error, plan)

@@ -151,6 +151,7 @@ def _board() -> Pair:
             row.button(name, key=f"preset {name}", help=words, on_click=_load, args=(one, other))
         with st.expander("Type the numbers", icon=":material/keyboard:"):
             first, second = _typed(1, START[0]), _typed(2, START[1])
+    with left:
         _guess()
     with stage:
         st.markdown(
@@ -379,29 +380,30 @@ def _clicked(cloud: PairCloud, index: int) -> None:
     mean, cov = cloud.pair(index).plane()
     mean, cov = zoom * mean, np.eye(2) + zoom * (cov - np.eye(2))
     d = cloud.n_features
+    second = PlaneGaussian(
+        float(mean[0]), float(mean[1]), math.sqrt(cov[0, 0]), math.sqrt(cov[1, 1]), 0.0
+    )
+    notes = ["Seen where the first Gaussian is standard."]
+    if zoom > 1:
+        notes.append(f"The difference is drawn {zoom:,} times larger.")
+    if d > 2:
+        notes.append(f"Of {d} coordinates, the two that differ most.")
+    if d == 1:
+        notes.append("The second coordinate is there to be seen only.")
     with st.container(border=True):
-        st.markdown(
-            f"**The pair you clicked** · d = {d} · Δ = {delta:.3g} · TV = {tv:.3g} · "
-            f"TV/Δ = {tv / delta:.4f}"
-        )
-        st.plotly_chart(
+        picture, words = st.container(key="sharing").columns([1.4, 1])
+        picture.plotly_chart(
             pair_figure(np.zeros(2), np.eye(2), mean, cov),
             key="clicked",
             config={"displaylogo": False, "scrollZoom": False},
             alt=pair_alt_text(mean, cov),
         )
-        notes = ["Seen where the first Gaussian is standard."]
-        if zoom > 1:
-            notes.append(f"The difference is drawn {zoom:,} times larger.")
-        if d > 2:
-            notes.append(f"Of {d} coordinates, the two that differ most.")
-        if d == 1:
-            notes.append("The second coordinate is there to be seen only.")
-        st.caption(" ".join(notes))
-        second = PlaneGaussian(
-            float(mean[0]), float(mean[1]), math.sqrt(cov[0, 0]), math.sqrt(cov[1, 1]), 0.0
+        words.markdown(
+            f"**The pair you clicked**\n\n{d} dimension{'s' * (d > 1)}  \nΔ = {delta:.4g}  \n"
+            f"TV = {tv:.4g}  \nTV/Δ = {tv / delta:.4f}"
         )
-        st.button(
+        words.caption(" ".join(notes))
+        words.button(
             "Put it on the board",
             key="take",
             icon=":material/drag_pan:",

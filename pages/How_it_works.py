@@ -1,0 +1,5 @@
+"""How it works: Algorithm 1 as a film."""
+
+from privgmm.dashboard.film import page
+
+page()

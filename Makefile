@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
+# One BLAS thread a process: two test workers share two cores
+ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 UV     := $(shell command -v uv 2>/dev/null)
 
 ifeq ($(UV),)
@@ -44,12 +46,12 @@ format: $(VENV)/.test
 	$(PY) -m ruff format .
 
 test: lint
-	$(PY) -m pytest -n 2 --dist worksteal -m "not study"
+	$(ONE) $(PY) -m pytest -n 2 --dist worksteal -m "not study"
 
 # Statistical studies, slower than a test run should be
 audit: $(VENV)/.test
 	$(PY) -m privgmm.audit
-	$(PY) -m pytest -n 2 -m study -s
+	$(ONE) $(PY) -m pytest -n 2 -m study -s
 
 # Speed, as ratios within one run against what one would use instead
 bench: $(VENV)/.test

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from privgmm.agreement import Verdict
 from privgmm.arrays import Array, IntArray
@@ -333,17 +334,19 @@ def release(
     fits = _fit(fitter, rows_of_blocks(rows, positions), seeds, executor, progress)
     entry = None if ledger is None else ledger.intend(plan, seeded=source.seeded)
     space: Space[MixtureBatch, Mixture] = plan.space
-    found: Populous[Mixture] = private_populous_estimator(fits, space, plan.test, source)
     result: Release | Refusal
     coarse: Mixture | None = None
-    if isinstance(found.value, Bottom):
-        result = Refusal(spent, plan, source.seeded)
-    else:
-        coarse = found.value
-        final = coarse
-        if plan.refine is not None:
-            final = refine(rows, coarse, plan.refine, rng=source, member=member)
-        result = Release(final, spent, plan, source.seeded)
+    # many small matrices: a second BLAS thread would cost more than it brings
+    with threadpool_limits(1, user_api="blas"):
+        found: Populous[Mixture] = private_populous_estimator(fits, space, plan.test, source)
+        if isinstance(found.value, Bottom):
+            result = Refusal(spent, plan, source.seeded)
+        else:
+            coarse = found.value
+            final = coarse
+            if plan.refine is not None:
+                final = refine(rows, coarse, plan.refine, rng=source, member=member)
+            result = Release(final, spent, plan, source.seeded)
     if ledger is not None and entry is not None:
         ledger.conclude(entry, released=result.released)
     view = CuratorView(

@@ -10,8 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +32,18 @@ from privgmm.populous import Bottom, Populous, private_populous_estimator
 from privgmm.refinement import refine
 from privgmm.spaces import Space
 
-__all__ = ["CuratorView", "Outcome", "Refusal", "Release", "checked_rows", "release"]
+__all__ = ["CuratorView", "Outcome", "Refusal", "Release", "Submits", "checked_rows", "release"]
 
 Progress = Callable[[int, int], None]
 _PARTS = 20
+
+
+class Submits(Protocol):
+    """Whatever runs a call elsewhere: an executor of concurrent.futures, a Dask client."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Start the call; gives something with ``result()``."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +266,7 @@ def _fit(
     learner: Learner,
     blocks: Array,
     seeds: npt.NDArray[np.uint64],
-    executor: Executor | None,
+    executor: Submits | None,
     progress: Progress | None,
 ) -> MixtureBatch:
     """Fit the blocks in parts. A part sees its own blocks and seeds only."""
@@ -290,7 +297,7 @@ def release(
     *,
     learner: Learner | None = None,
     rng: RandomState = None,
-    executor: Executor | None = None,
+    executor: Submits | None = None,
     ledger: Ledger | None = None,
     groups: npt.ArrayLike | None = None,
     progress: Progress | None = None,
@@ -307,7 +314,7 @@ def release(
         Any non-private learner; `EM` by default.
     rng : None, seed, Generator or NoiseSource
         None draws cryptographic noise. A seed makes a repeatable demonstration, marked so.
-    executor : Executor, optional
+    executor : Submits, optional
         Anything with ``submit`` (concurrent.futures, Dask's client) to fit blocks in parallel.
     ledger : Ledger, optional
         Told of the spend before noise is drawn and of the verdict after.

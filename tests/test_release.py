@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from distributed import Client
 
 from privgmm.arrays import Array, IntArray
 from privgmm.budget import Budget
@@ -239,6 +240,15 @@ def test_the_default_is_cryptographic_and_never_repeats() -> None:
 def test_an_executor_changes_nothing(outcome: Outcome) -> None:
     with ThreadPoolExecutor(2) as executor:
         other = release(ROWS, PLAN, rng=1, executor=executor)
+    assert other.curator.fits == outcome.curator.fits
+    assert released(other.result).mixture == released(outcome.result).mixture
+
+
+def test_a_dask_client_changes_nothing(outcome: Outcome) -> None:
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
+    ) as client:
+        other = release(ROWS, PLAN, rng=1, executor=client)
     assert other.curator.fits == outcome.curator.fits
     assert released(other.result).mixture == released(outcome.result).mixture
 

@@ -1,0 +1,38 @@
+"""``python -m privgmm.audit``: the thorough audit as a table; exit code 1 if anything failed.
+
+``--quick`` takes some seconds instead of minutes, ``--json`` prints the findings as JSON and
+``--seed`` chooses other random attacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from privgmm.audit.suite import run_audit
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the audit and print it; 0 if everything passed."""
+    parser = argparse.ArgumentParser(prog="python -m privgmm.audit", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="some seconds instead of minutes")
+    parser.add_argument("--json", action="store_true", help="findings as JSON")
+    parser.add_argument("--seed", type=int, default=0, help="other random attacks")
+    chosen = parser.parse_args(arguments)
+
+    def progress(done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{done} of {total} stages" + ("\n" if done == total else ""))
+
+    report = run_audit(thorough=not chosen.quick, rng=chosen.seed, progress=progress)
+    text = json.dumps(report.to_dict(), indent=2) if chosen.json else str(report)
+    sys.stdout.write(text + "\n")
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,334 @@
+"""Whole releases on neighbouring data: the epsilon that an outsider can prove.
+
+Tiny data sets, rows to release. Fits are a function of the rows, so only the noise is drawn
+again and again: by the real test and the real mask, many copies at a time. An event is chosen
+on one half of the runs, and its odds on the other half bound epsilon from below.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from privgmm.agreement import AgreementTest, friend_counts, h_index
+from privgmm.arrays import Array, IntArray
+from privgmm.audit.cores import Mechanism
+from privgmm.audit.findings import Finding, clopper_pearson, within
+from privgmm.blocks import deal, rows_of_blocks
+from privgmm.budget import Budget
+from privgmm.calibration import checked, lifted_plan
+from privgmm.errors import InvalidInput
+from privgmm.learners import BlockRandomness, Learner, block_seeds
+from privgmm.mixture import MixtureBatch
+from privgmm.noise import DiscreteGaussian, SeededNoise
+from privgmm.plan import Plan
+from privgmm.spaces.lifted import Anchored, LiftedSpace
+
+__all__ = [
+    "BlockMoments",
+    "Instance",
+    "boundary",
+    "empirical_epsilon",
+    "isolation",
+    "opposite",
+    "proved_epsilon",
+    "refused_neighbour",
+    "releases",
+    "tiny_plan",
+]
+
+_MISS = 0.0025
+_LEVELS = np.concatenate([[0.002, 0.005, 0.01, 0.02], np.linspace(0.05, 0.95, 19)])
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockMoments:
+    """The plainest learner: rows of a block in order of their first column, k equal parts.
+
+    Weight, mean and covariance of each part; a block fails if a part has no spread.
+    """
+
+    n_components: int = 1
+
+    def fit_blocks(self, blocks: Array, *, rng: BlockRandomness = None) -> MixtureBatch:  # noqa: ARG002 - nothing is drawn
+        """Each block by itself."""
+        t, s, d = blocks.shape
+        k = self.n_components
+        order = np.argsort(blocks[:, :, 0], axis=1, kind="stable")
+        ranked = np.take_along_axis(blocks, order[:, :, None], axis=1)[:, : s // k * k]
+        parts = ranked.reshape(t, k, s // k, d)
+        means = parts.mean(axis=2)
+        centred = parts - means[:, :, None]
+        covariances = np.einsum("tksi,tksj->tkij", centred, centred) / (s // k)
+        ok = (np.linalg.eigvalsh(covariances)[..., 0] > 0).all(axis=1)
+        return MixtureBatch(np.full((t, k), 1 / k), means, covariances, ok)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Instance:
+    """Two data sets (n, d) that differ in one row, and how to learn from them."""
+
+    plan: Plan
+    first: Array
+    second: Array
+    learner: Learner
+
+    def __post_init__(self) -> None:
+        if np.count_nonzero((self.first != self.second).any(axis=1)) > 1:
+            raise InvalidInput("neighbouring data sets differ in one row")
+
+    def fits(self) -> tuple[MixtureBatch, MixtureBatch]:
+        """Rows dealt into blocks as a release deals them, and fitted; the same deal for both."""
+        positions = deal(len(self.first), self.plan.n_blocks, seed=0)
+        first, second = (
+            self.learner.fit_blocks(rows_of_blocks(rows, positions), rng=0)
+            for rows in (self.first, self.second)
+        )
+        return first, second
+
+
+def tiny_plan(
+    n_components: int = 1,
+    *,
+    epsilon: float = 4.0,
+    delta: float = 0.01,
+    n_blocks: int = 200,
+    sigma: float = 4.0,
+    alpha: float = 0.015,
+) -> Plan:
+    """A plan in one dimension, lavish enough for its leaks to be seen."""
+    t = n_blocks
+    theta = DiscreteGaussian(sigma).upper_point(delta)
+    full = t - theta
+    member = max(t // 2 + 1, t + 1 - full // 2) if n_components > 1 else t // 2 + 1
+    test = AgreementTest(t, 1.0, sigma, theta, member, full, full)
+    plan = lifted_plan(Budget(epsilon, delta), alpha, 0.1, n_components, 1, None, test, None)
+    return checked(plan)
+
+
+def _data(blocks: Array) -> Array:
+    """Rows (n, 1) that the deal sends into these blocks (t, s)."""
+    t, s = blocks.shape
+    rows = np.empty((t * s, 1))
+    rows[deal(t * s, t, seed=0), 0] = blocks
+    return rows
+
+
+def opposite(plan: Plan) -> Instance:
+    """All blocks alike but one, whose fit one row moves from tau on one side to tau on the other.
+
+    Around each centre a block has the rows -r, 0, r and y. With y of either sign the mean is
+    ``y / 4``, and r makes the variance one, so the two fits are mirror images, 2 tau apart.
+    """
+    k = plan.n_components
+    centres = 40.0 * np.arange(k)
+    y = 8 * math.sinh(plan.tau * (1 - 1e-9) / (2 * math.sqrt(2)))
+    if 3 * y**2 >= 16:
+        raise InvalidInput(f"tau = {plan.tau:g} is too wide for one row to span it")
+    r = math.sqrt(2 * (1 - 3 * y**2 / 16))
+    plain = np.concatenate([c + np.array([-1.0, 1.0, -1.0, 1.0]) for c in centres])
+    blocks = np.tile(plain, (plan.n_blocks, 1))
+    sides = []
+    for sign in (-1.0, 1.0):
+        changed = blocks.copy()
+        changed[0, :4] = centres[0] + np.array([-r, 0.0, r, sign * y])
+        sides.append(_data(changed))
+    return Instance(plan, sides[0], sides[1], BlockMoments(k))
+
+
+def boundary(plan: Plan) -> Instance:
+    """The smallest core that may pass, and the same short of one block: h = 0 against h = -1."""
+    if not isinstance(plan.test, AgreementTest):
+        raise InvalidInput("only the agreement test has a core")
+    k, t = plan.n_components, plan.n_blocks
+    core = max(plan.test.full, plan.test.core)
+    plain = np.concatenate([40.0 * a + np.array([-1.0, 1.0, -1.0, 1.0]) for a in range(k)])
+    blocks = np.tile(plain, (t, 1))
+    blocks[core:] += 1e3 * np.arange(1, t - core + 1)[:, None]
+    lost = blocks.copy()
+    lost[0, 0] -= 1e4
+    return Instance(plan, _data(blocks), _data(lost), BlockMoments(k))
+
+
+class _InOrder(SeededNoise):
+    """Seeded noise that does not shuffle: copies of one mixture stay together."""
+
+    def permutation(self, n: int) -> IntArray:
+        return np.arange(n, dtype=np.int64)
+
+
+def releases(
+    mechanism: Mechanism, fits: MixtureBatch, runs: int, *, rng: np.random.Generator
+) -> Array:
+    """Many releases from the same fits, as rows of numbers; NaN where the test refused.
+
+    The real mask is asked for `runs` copies of the representative at once; weights are then
+    normalised within each copy, and components put in order of their means, which undoes the
+    shuffle. Columns: weights, means, log-variances (d = 1).
+    """
+    plan = mechanism.plan
+    if not isinstance(plan.test, AgreementTest) or not isinstance(mechanism.running, LiftedSpace):
+        raise InvalidInput("whole releases are audited for method 'lifted'")
+    test, k = plan.test, plan.n_components
+    counts = friend_counts(mechanism.distances(fits), test.radius)
+    h = h_index(counts, test.full, test.core)
+    out = np.full((runs, 3 * k), np.nan)
+    z = SeededNoise(rng).discrete_gaussian(test.sigma, runs)
+    if h < 0:
+        return out
+    passed = np.flatnonzero(h + z >= test.threshold)
+    if passed.size == 0:
+        return out
+    item = mechanism.running.representative(
+        fits, test.ramp_weights(counts), int(np.argmax(counts >= test.full))
+    )
+    many = Anchored(
+        *(
+            np.tile(part, (passed.size, *(1,) * (part.ndim - 1)))
+            for part in (item.weights, item.means, item.cholesky, item.roots)
+        )
+    )
+    masked = mechanism.running.mask(many, rng=_InOrder(rng))
+    weights = masked.weights.reshape(-1, k)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    means = masked.means.reshape(-1, k)
+    logs = np.log(masked.covariances.reshape(-1, k))
+    order = np.argsort(means, axis=1)
+    out[passed] = np.concatenate(
+        [np.take_along_axis(part, order, axis=1) for part in (weights, means, logs)], axis=1
+    )
+    return out
+
+
+def _features(first: Array, second: Array, half: int) -> tuple[Array, Array]:
+    """Columns to threshold: those of the release, and the direction that tells them apart best."""
+    seen = [part[:half][~np.isnan(part[:half, 0])] for part in (first, second)]
+    if min(len(part) for part in seen) < 100:
+        return first, second
+    pooled = np.cov(np.concatenate([part - part.mean(axis=0) for part in seen]).T)
+    gap = seen[0].mean(axis=0) - seen[1].mean(axis=0)
+    towards = np.linalg.pinv(np.atleast_2d(pooled), rcond=1e-9) @ gap
+    return (
+        np.column_stack([first, first @ towards]),
+        np.column_stack([second, second @ towards]),
+    )
+
+
+def proved_epsilon(first: Array, second: Array, delta: float) -> tuple[float, str]:
+    """A lower bound on epsilon at `delta` from two samples of outputs, at 99 % confidence.
+
+    Every event is "refused", "released", or "released with a column above (below) a level".
+    The best of them, and the better direction, are chosen on the first half of the samples;
+    ``ln((p - delta) / q)`` is bounded on the second half by exact binomial bounds.
+    """
+    half = len(first) // 2
+    one, two = _features(first, second, half)
+    events: list[tuple[str, Array, Array]] = [
+        ("refused", np.isnan(one[:, 0]), np.isnan(two[:, 0])),
+        ("released", ~np.isnan(one[:, 0]), ~np.isnan(two[:, 0])),
+    ]
+    for column in range(one.shape[1]):
+        pool = np.concatenate([one[:half, column], two[:half, column]])
+        pool = pool[~np.isnan(pool)]
+        if pool.size == 0 or pool.min() == pool.max():
+            continue
+        for level in np.quantile(pool, _LEVELS):
+            above = f"column {column} > {level:.3g}"
+            events.append((above, one[:, column] > level, two[:, column] > level))
+            events.append((f"not {above}", one[:, column] <= level, two[:, column] <= level))
+    choice: tuple[float, str, Array, Array] | None = None
+    for name, a, b in events:
+        for word, p, q in ((name, a, b), (f"{name}, backwards", b, a)):
+            bound = _bound(p[:half], q[:half], delta)
+            if choice is None or bound > choice[0]:
+                choice = bound, word, p, q
+    if choice is None:
+        raise InvalidInput("no event to choose from")
+    _, word, p, q = choice
+    return max(0.0, _bound(p[half:], q[half:], delta)), word
+
+
+def _bound(p: Array, q: Array, delta: float) -> float:
+    low = clopper_pearson(int(p.sum()), p.size, _MISS)[0] - delta
+    high = clopper_pearson(int(q.sum()), q.size, _MISS)[1]
+    return math.log(low / high) if low > 0 else -math.inf
+
+
+def empirical_epsilon(
+    instance: Instance,
+    *,
+    mechanism: Mechanism | None = None,
+    runs: int = 100_000,
+    label: str = "",
+    rng: np.random.Generator,
+) -> Finding:
+    """The epsilon proved against a whole release, which must be below the promised one."""
+    plan = instance.plan
+    machine = Mechanism(plan) if mechanism is None else mechanism
+    first, second = (releases(machine, fits, runs, rng=rng) for fits in instance.fits())
+    epsilon, event = proved_epsilon(first, second, plan.budget.delta)
+    return within(
+        f"release, k={plan.n_components}, {label or 'one row'}",
+        "epsilon proved from outputs <= promised",
+        epsilon,
+        plan.budget.epsilon,
+        f"2 x {runs} runs, delta {plan.budget.delta:g}; event: {event}",
+    )
+
+
+def refused_neighbour(
+    instance: Instance,
+    *,
+    mechanism: Mechanism | None = None,
+    runs: int = 100_000,
+    rng: np.random.Generator,
+) -> Finding:
+    """Releases where the neighbour always refuses: no more often than delta."""
+    plan = instance.plan
+    machine = Mechanism(plan) if mechanism is None else mechanism
+    first, second = (releases(machine, fits, runs, rng=rng) for fits in instance.fits())
+    if not np.isnan(second).all():
+        raise InvalidInput("the second data set should always be refused")
+    often = int(np.count_nonzero(~np.isnan(first[:, 0])))
+    return within(
+        f"release, k={plan.n_components}, neighbour always refuses",
+        "P(release), lower bound <= delta",
+        clopper_pearson(often, runs, _MISS)[0],
+        plan.budget.delta,
+        f"{often} of {runs} runs",
+    )
+
+
+def isolation(
+    learner: Learner, blocks: Array, *, changes: int = 8, rng: np.random.Generator
+) -> Finding:
+    """Replacing one row changes one fit: no learner may carry anything from block to block.
+
+    Seeds are fixed per block, so that whatever a learner draws is the same before and after.
+    """
+    t, s, d = blocks.shape
+    seeds = block_seeds(rng, t)
+    before = learner.fit_blocks(blocks, rng=seeds)
+    worst = 0
+    for _ in range(changes):
+        changed = blocks.copy()
+        where = int(rng.integers(t))
+        changed[where, int(rng.integers(s))] += rng.choice([0.1, 10.0, 1e6]) * rng.normal(size=d)
+        after = learner.fit_blocks(changed, rng=seeds)
+        same = [
+            all(
+                np.array_equal(getattr(before, part)[i], getattr(after, part)[i], equal_nan=True)
+                for part in ("weights", "means", "cholesky")
+            )
+            for i in range(t)
+        ]
+        worst = max(worst, sum(not alike for alike in same))
+    return within(
+        f"learner {type(learner).__name__}",
+        "fits changed by one row <= 1",
+        worst,
+        1,
+        f"{changes} rows replaced in {t} blocks",
+    )

@@ -1,0 +1,304 @@
+"""Neighbouring sets of block fits, built to hurt.
+
+Two sets differ in one fit, as the fits of two neighbouring data sets do. Here are the shapes
+that come closest to breaking a guarantee: fits at exactly the radius, clusters two radii apart,
+a fit that bridges them, components that can be confused, data far from the origin or almost flat.
+`cores` measures what they do to the mechanism.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from privgmm.agreement import AgreementTest
+from privgmm.arrays import Array, BoolArray
+from privgmm.errors import InvalidInput
+from privgmm.mixture import MixtureBatch, cholesky_of_root
+from privgmm.plan import Plan
+from privgmm.spaces.lifted import LiftedSpace
+
+__all__ = [
+    "Fits",
+    "Neighbours",
+    "bridge",
+    "cloud",
+    "edge",
+    "extremes",
+    "fan",
+    "flattened",
+    "moved_far",
+    "swapped",
+    "with_change",
+]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fits:
+    """n fits as plain arrays: weights (n, k), means (n, k, d), cholesky (n, k, d, d), ok (n,)."""
+
+    weights: Array
+    means: Array
+    cholesky: Array
+    ok: BoolArray
+
+    @classmethod
+    def equal(cls, n: int, k: int, d: int, *, apart: float = 30.0) -> Fits:
+        """The same mixture n times: equal weights, unit covariances, means `apart` on a line."""
+        means = np.zeros((n, k, d))
+        means[:, :, 0] = apart * np.arange(k)
+        factor = np.broadcast_to(np.eye(d), (n, k, d, d)).copy()
+        return cls(np.full((n, k), 1 / k), means, factor, np.ones(n, dtype=bool))
+
+    def scaled(self, steps: Array) -> Fits:
+        """Every component of fit i moved by the lifted distance ``|steps[i]|`` along one line.
+
+        Scaling a covariance by ``exp(x / sqrt d)`` is a geodesic, and a flat one: distances
+        along it are plain differences.
+        """
+        factor = np.exp(steps / (2 * math.sqrt(self.means.shape[2])))
+        return dataclasses.replace(self, cholesky=self.cholesky * factor[:, None, None, None])
+
+    def jittered(self, scale: Array, rng: np.random.Generator) -> Fits:
+        """Every fit moved at random by about ``scale[i]`` (n,) in every coordinate's own units."""
+        n, k, d = self.means.shape
+        size = scale[:, None]
+        weights = self.weights * np.exp(size * rng.standard_normal((n, k)))
+        shift = size[..., None] * rng.standard_normal((n, k, d))
+        turn = size[..., None, None] * rng.standard_normal((n, k, d, d))
+        return Fits(
+            weights / weights.sum(axis=1, keepdims=True),
+            self.means + np.einsum("nkij,nkj->nki", self.cholesky, shift),
+            cholesky_of_root(self.cholesky @ (np.eye(d) + turn)),
+            self.ok,
+        )
+
+    def batch(self) -> MixtureBatch:
+        """As the mechanism takes them."""
+        return MixtureBatch.from_cholesky(self.weights, self.means, self.cholesky, self.ok)
+
+    def with_fit(self, index: int, other: Fits, which: int) -> Fits:
+        """Fit `index` replaced by fit `which` of `other`."""
+        parts = []
+        for mine, theirs in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True):
+            new = mine.copy()
+            new[index] = theirs[which]
+            parts.append(new)
+        return Fits(*parts)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Two sets of fits that differ in the fit `changed` at most."""
+
+    first: Fits
+    second: Fits
+    changed: int
+    name: str
+
+    def __post_init__(self) -> None:
+        for one, two in zip(
+            dataclasses.astuple(self.first), dataclasses.astuple(self.second), strict=True
+        ):
+            differ = np.flatnonzero(
+                [not np.array_equal(a, b, equal_nan=True) for a, b in zip(one, two, strict=True)]
+            )
+            if set(differ.tolist()) - {self.changed}:
+                raise InvalidInput(f"{self.name}: fits {differ.tolist()} differ, not one")
+
+    def mapped(self, change: Callable[[Fits], Fits], name: str) -> Neighbours:
+        """Both sets changed alike."""
+        return Neighbours(
+            change(self.first), change(self.second), self.changed, f"{self.name}, {name}"
+        )
+
+
+def with_change(fits: Fits, other: Fits, name: str, changed: int = 0) -> Neighbours:
+    """The set `fits` and the same with fit `changed` taken from ``other[0]``."""
+    return Neighbours(fits, fits.with_fit(changed, other, 0), changed, name)
+
+
+def _start(plan: Plan, n: int) -> Fits:
+    return Fits.equal(n, plan.n_components, plan.n_features)
+
+
+def _reach(plan: Plan) -> float:
+    """How far `Fits.scaled` may go and stay just within tau: in dist_Param it counts for more."""
+    # inside the radius by more than factors of about one can resolve
+    tau = plan.tau * (1 - 1e-12) - 4e-15
+    if isinstance(plan.space, LiftedSpace):
+        return tau
+    root = math.sqrt(plan.n_features)
+    return root * math.log1p(tau / root)
+
+
+def extremes(plan: Plan, *, changed: int = 0) -> Neighbours:
+    """The move of the mean at its bound: every block that can lose weight loses it.
+
+    A middle of ``2 M - t - 1`` fits, and on either side, tau away and 2 tau from each other,
+    ``t - M`` fits that each lack one friend. The changed fit goes from one side to the other
+    and takes the weight with it. With m = M = G the bound is attained. For Algorithm 1's own
+    test the sides are a tenth each, so that four fifths of the votes remain.
+    """
+    t = plan.n_blocks
+    side = t - plan.test.full if isinstance(plan.test, AgreementTest) else t // 10
+    middle = t - 1 - 2 * side
+    if middle < 0:
+        raise InvalidInput(f"sides of {side} of {t} blocks leave no middle")
+    x = _reach(plan)
+    steps = np.repeat([-x, 0.0, x], [side, middle, side])
+    steps = np.insert(steps, changed, -x)
+    other = _start(plan, 1).scaled(np.array([x]))
+    return with_change(_start(plan, t).scaled(steps), other, "extremes", changed)
+
+
+def bridge(plan: Plan, *, share: float = 0.5) -> Neighbours:
+    """Two clusters nearly 2 tau apart, and one fit in between, a friend to all or to none."""
+    t = plan.n_blocks
+    x = _reach(plan)
+    left = round(share * (t - 1))
+    steps = np.concatenate([[0.0], np.full(left, -x), np.full(t - 1 - left, x)])
+    other = _start(plan, 1).scaled(np.array([50 * plan.tau]))
+    return with_change(_start(plan, t).scaled(steps), other, "bridge")
+
+
+def cloud(
+    plan: Plan,
+    width: float,
+    rng: np.random.Generator,
+    *,
+    kind: str = "near",
+    gap: float | None = None,
+) -> Neighbours:
+    """Random fits of spread ``width tau``; the changed one is near, far, failed or weightless.
+
+    `gap` is the lifted distance between neighbouring components; wide by default.
+    """
+    t, k, d = plan.n_blocks, plan.n_components, plan.n_features
+    apart = 30.0 if gap is None else _means_apart(gap)
+    fits = Fits.equal(t, k, d, apart=apart).jittered(np.full(t, width * plan.tau), rng)
+    other = Fits.equal(1, k, d, apart=apart).jittered(np.array([width * plan.tau]), rng)
+    if kind == "far":
+        other = dataclasses.replace(other, means=other.means + 1e3)
+    elif kind == "failed":
+        other = dataclasses.replace(other, ok=np.zeros(1, dtype=bool))
+    elif kind == "weightless" and k > 1:
+        weights = np.zeros((1, k))
+        weights[0, 0] = 1.0
+        other = dataclasses.replace(other, weights=weights)
+    name = f"cloud, one {kind}" + ("" if gap is None else f", gap {gap / plan.tau:.3g} tau")
+    return with_change(fits, other, name, int(rng.integers(t)))
+
+
+def _means_apart(gap: float) -> float:
+    """Standard deviations between means of alike components of that lifted distance."""
+    return 2 * math.sinh(gap / (2 * math.sqrt(2)))
+
+
+def edge(
+    plan: Plan, distance: Callable[[Fits], float], rng: np.random.Generator
+) -> list[Neighbours]:
+    """Two clusters at the radius to the last bit, while a third fit takes wild values.
+
+    `distance` gives the distance of the two fits it is handed. Whether the clusters are
+    friends must not depend on the changed fit.
+    """
+    t, d = plan.n_blocks, plan.n_features
+    base = _start(plan, 1)
+    k = plan.n_components
+    turn = np.tril(rng.standard_normal((k, d, d)))
+    shift = rng.standard_normal((k, d))
+
+    def at(s: float) -> Fits:
+        factor = np.eye(d) + s * np.tril(turn, -1)
+        factor[:, np.arange(d), np.arange(d)] = np.exp(s * np.diagonal(turn, axis1=-2, axis2=-1))
+        return dataclasses.replace(base, means=base.means + s * shift, cholesky=factor[None])
+
+    def two(s: float) -> Fits:
+        return _start(plan, 2).with_fit(1, at(s), 0)
+
+    low, high = 0.0, plan.tau
+    while distance(two(high)) < plan.tau and high < 1e3:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        if distance(two(middle)) <= plan.tau:
+            low = middle
+        else:
+            high = middle
+    fits = _start(plan, t)
+    for i in range(t // 2, t):
+        fits = fits.with_fit(i, at(low), 0)
+    pairs = []
+    for size in (0.1, 1.0, 3.0):
+        wild = base.jittered(np.array([size]), rng)
+        pairs.append(with_change(fits, wild, "edge", t - 1))
+    return pairs
+
+
+def fan(
+    plan: Plan, gap: float, turns: float, rng: np.random.Generator, *, to: float = 0.5
+) -> Neighbours:
+    """Pairs of components `gap` apart, turned like the hands of a clock (k = 2, d >= 2).
+
+    Turned by more than a right angle a pair matches better the other way round, so with no
+    rule on separation the labels depend on which fit is the reference. The changed fit is the
+    reference, and turns by `to` radians.
+    """
+    if plan.n_components != 2 or plan.n_features < 2:
+        raise InvalidInput("a fan needs two components in at least two dimensions")
+    t = plan.n_blocks
+    length = _means_apart(gap)
+
+    def turned(angles: Array) -> Fits:
+        fits = Fits.equal(len(angles), 2, plan.n_features, apart=0.0)
+        means = fits.means.copy()
+        hand = length / 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        means[:, 0, :2], means[:, 1, :2] = hand, -hand
+        return dataclasses.replace(fits, means=means)
+
+    angles = turns * np.linspace(-1, 1, t - 1)
+    angles = np.concatenate([[0.0], rng.permutation(angles)])
+    return with_change(turned(angles), turned(np.array([to])), f"fan, gap {gap / plan.tau:.3g} tau")
+
+
+def swapped(pair: Neighbours, rng: np.random.Generator) -> Neighbours:
+    """The components of every fit in an order of its own."""
+    n, k = pair.first.weights.shape
+    orders = np.argsort(rng.random((n, k)), axis=1)
+
+    def shuffle(fits: Fits) -> Fits:
+        return Fits(
+            np.take_along_axis(fits.weights, orders, axis=1),
+            np.take_along_axis(fits.means, orders[:, :, None], axis=1),
+            np.take_along_axis(fits.cholesky, orders[:, :, None, None], axis=1),
+            fits.ok,
+        )
+
+    return pair.mapped(shuffle, "labels shuffled")
+
+
+def moved_far(pair: Neighbours, offset: float) -> Neighbours:
+    """All means moved by `offset` along every axis, as they round."""
+    return pair.mapped(
+        lambda fits: dataclasses.replace(fits, means=fits.means + offset), f"{offset:.0e} away"
+    )
+
+
+def flattened(pair: Neighbours, condition: float) -> Neighbours:
+    """The data squeezed towards a line: all factors then have about this condition number."""
+    d = pair.first.means.shape[2]
+    turn = np.linalg.qr(np.arange(1.0, d * d + 1).reshape(d, d) % 7 + np.eye(d))[0]
+    squeeze = turn @ np.diag(np.geomspace(1.0, 1 / condition, d)) @ turn.T
+
+    def change(fits: Fits) -> Fits:
+        return dataclasses.replace(
+            fits,
+            means=fits.means @ squeeze.T,
+            cholesky=cholesky_of_root(squeeze @ fits.cholesky),
+        )
+
+    return pair.mapped(change, f"condition {condition:.0e}")

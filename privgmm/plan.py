@@ -151,6 +151,10 @@ class Plan:
         PrivGMMError
             If the numbers do not belong to a private mechanism at all.
         """
+        if self.test.n_blocks != self.n_blocks:
+            raise PrivGMMError(
+                f"not private: the test is for {self.test.n_blocks} blocks, not {self.n_blocks}"
+            )
         if isinstance(self.test, PopulousTest):
             return self._spent_paper(self.test)
         if isinstance(self.space, LiftedSpace):

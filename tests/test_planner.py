@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
 
-from privgmm.accuracy import covariance_eta, lifted_eta
 from privgmm.budget import Budget
 from privgmm.calibration import calibrate, component_gap
 from privgmm.errors import InvalidInput
-from privgmm.forecast import best_refinement, forecast_error
+from privgmm.forecast import forecast_error
 from privgmm.mixture import Mixture
-from privgmm.outlook import OUTLOOKS, cheapest_core, expected_cores, outlook_at
-from privgmm.plan import Plan, core_sensitivity, required_separation
+from privgmm.plan import Plan, required_separation
 from privgmm.planner import best_plan, lifted_feasible
-from privgmm.refinement import Refinement
-from privgmm.renyi import RenyiCurve, gaussian_curve
 from privgmm.spaces.lifted import LiftedSpace
 from privgmm.spaces.lifted_geometry import lift, lifted_distance
 from privgmm.spread import component_weights
@@ -98,82 +93,6 @@ def test_component_gap_is_the_lifted_distance() -> None:
             np.full(2, 0.5), np.array([[0.0, 0.0], [separation, 0.0]]), np.stack([np.eye(2)] * 2)
         )
         assert component_gap(separation) == pytest.approx(float(lifted_distance(pair[0], pair[1])))
-
-
-def test_noise_levels_hold_what_they_promise() -> None:
-    """Fresh draws miss alpha as often as they may."""
-    rng = np.random.default_rng(11)
-    for d, alpha, miss in ((2, 0.5, 0.05), (1, 2.0, 0.02), (4, 1.0, 0.1)):
-        eta = lifted_eta(d, alpha, miss)
-        sigma = np.linalg.svd(
-            np.eye(d + 1) + eta * rng.standard_normal((20_000, d + 1, d + 1)), compute_uv=False
-        )
-        share = np.mean(2 * np.linalg.norm(np.log(sigma), axis=1) > alpha)
-        assert share == pytest.approx(miss, abs=4 * math.sqrt(miss / 6_000))
-        eta = covariance_eta(d, alpha, miss)
-        lam = (
-            np.linalg.svd(np.eye(d) + eta * rng.standard_normal((20_000, d, d)), compute_uv=False)
-            ** 2
-        )
-        worst = np.maximum(np.linalg.norm(lam - 1, axis=1), np.linalg.norm(1 / lam - 1, axis=1))
-        assert np.mean(worst > alpha) == pytest.approx(miss, abs=4 * math.sqrt(miss / 6_000))
-
-
-def test_forecast_without_privacy_is_the_sampling_error() -> None:
-    """Against simulated sample means and covariances of the smallest component."""
-    n, d = 20_000, 3
-    weights = component_weights(2, 0.3)
-    forecast = forecast_error(n, weights, d, None)
-    rng = np.random.default_rng(0)
-    means, covariances = [], []
-    for _ in range(200):
-        rows = rng.standard_normal((round(n * 0.3), d))
-        means.append(np.sum(rows.mean(axis=0) ** 2))
-        covariances.append(np.sum((np.cov(rows.T) - np.eye(d)) ** 2))
-    assert forecast.mean == pytest.approx(math.sqrt(np.mean(means)), rel=0.1)
-    assert forecast.covariance == pytest.approx(math.sqrt(np.mean(covariances)), rel=0.1)
-
-
-def test_noise_makes_the_forecast_worse() -> None:
-    weights = component_weights(2)
-    plain = forecast_error(50_000, weights, 2, None)
-    quiet = forecast_error(50_000, weights, 2, Refinement((1.0,), (4.0,)))
-    loud = forecast_error(50_000, weights, 2, Refinement((30.0,), (4.0,)))
-    assert plain.total < quiet.total < loud.total
-
-
-def test_a_refinement_uses_the_rest_of_the_budget() -> None:
-    budget = Budget(1.0, 1e-6)
-    fixed = gaussian_curve(8.0)
-    found = best_refinement(100_000, component_weights(2), 2, 1.0, fixed, budget)
-    assert found is not None
-    total = fixed
-    for multiplier in found[0].multipliers:
-        total = total + gaussian_curve(multiplier)
-    assert 0.999 * budget.epsilon <= total.epsilon(budget.delta) <= budget.epsilon
-    spent = RenyiCurve(gaussian_curve(2.0).values)
-    assert best_refinement(100_000, component_weights(2), 2, 1.0, spent, budget) is None
-
-
-@pytest.mark.parametrize("outlook", OUTLOOKS)
-def test_expected_cores_pass_and_clear(outlook: object) -> None:
-    chosen = next(o for o in OUTLOOKS if o == outlook)
-    cores = expected_cores(200, 400, (0.4, 0.6), 2, 1e-6, chosen)
-    assert cores
-    for core in cores:
-        assert core.move == pytest.approx(core_sensitivity(core.test))
-        clearance = required_separation(core.test, 2) * core.radius
-        assert clearance <= chosen.reliance * component_gap(chosen.separation)
-        full = np.full(200, 200)
-        assert core.test.pass_probability(full) > 0.9
-    best = cheapest_core(cores, 2, 2, 0.2)
-    assert best in cores
-
-
-def test_farther_components_leave_more_room() -> None:
-    near = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, outlook_at(4.0))
-    far = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, outlook_at(8.0))
-    assert max(core.radius for core in far) > max(core.radius for core in near)
 
 
 def test_calibrate_keeps_to_the_separation_it_is_told() -> None:

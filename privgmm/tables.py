@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 
-__all__ = ["MAX_BYTES", "MAX_UNPACKED", "Table", "numeric_columns", "read_table"]
+__all__ = ["MAX_BYTES", "MAX_UNPACKED", "Table", "column_names", "numeric_columns", "read_table"]
 
 MAX_BYTES = 512 * 2**20
 """Largest file read unless the caller says otherwise, in bytes."""
@@ -102,6 +102,11 @@ def numeric_columns(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -
     """Names of the columns that hold numbers only (missing values allowed)."""
     table = _arrow_table(_content(source, max_bytes), None)
     return tuple(name for name in table.column_names if _is_numeric(table.column(name)))
+
+
+def column_names(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
+    """Names of all columns, whatever they hold."""
+    return tuple(_arrow_table(_content(source, max_bytes), None).column_names)
 
 
 def _content(source: str | Path | bytes, max_bytes: int) -> bytes:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
 import streamlit as st
 
 from privgmm.calibration import METHODS
 from privgmm.dashboard import state
-from privgmm.dashboard.controls import (
-    choose_settings,
-    fewest_rows,
-    plan_for,
-    rows_needed,
-)
+from privgmm.dashboard.answers import fewest_rows
+from privgmm.dashboard.controls import choose_settings
+from privgmm.dashboard.feasibility import feasibility_of, show_feasibility, show_plan, watch
 from privgmm.dashboard.frame import frame
-from privgmm.dashboard.result import nonprivate_of, show_sharing, show_tables, show_verdict
-from privgmm.dashboard.source import choose_data
-from privgmm.dashboard.words import count_in_words, spreads_apart
+from privgmm.dashboard.ghosts import cloud_of, show_ghosts
+from privgmm.dashboard.lessons import controls_panel, current_lesson, show_lessons, show_link
+from privgmm.dashboard.result import nonprivate_of, show_sharing, show_table, show_verdict
+from privgmm.dashboard.running import collect, running, show_note, show_running, start
+from privgmm.dashboard.source import GENERATE, KINDS, SAMPLE, Chosen, choose_data
+from privgmm.dashboard.words import method_label
 from privgmm.datasets import Dataset
-from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
-from privgmm.plan import Plan
-from privgmm.plotting import figure_alt_text, mixtures_figure
-from privgmm.release import Release, release
+from privgmm.notebook import GeneratedRows
+from privgmm.plotting import figure_alt_text, ghosts_label, mixtures_figure
+from privgmm.release import Release
 
 __all__ = ["page"]
 
@@ -33,53 +36,63 @@ def page() -> None:
         "Choose rows and a promise, press **Release**, and compare what you may publish with "
         "what you would have learned without privacy.",
     )
-    controls, picture = st.container(key="split").columns([1, 1.8], gap="medium")
+    collect()
+    lesson = current_lesson() is not None
+    if lesson:
+        controls, picture = st.container(), st.container()
+    else:
+        controls, picture = st.container(key="split").columns([1, 1.8], gap="medium")
     with controls:
-        with st.container(border=True):
+        with controls_panel("data"):
             st.markdown("**1 · Data**")
-            dataset = choose_data()
-        if dataset is None:
+            chosen = choose_data()
+        if chosen is None:
             picture.info("Choose data to begin.", icon=":material/upload_file:")
             return
-        with st.container(border=True):
+        with controls_panel("promise"):
             st.markdown("**2 · Promise**")
-            settings = choose_settings(dataset)
-            plan = _plan_panel(settings, dataset)
-        pressed = st.button(
+            settings = choose_settings(chosen.dataset)
+        if not lesson:
+            show_lessons()
+    with picture:
+        known = feasibility_of(settings.ask(chosen.dataset))
+        if lesson:
+            st.caption(_scene(settings, chosen.dataset))
+        else:
+            generated = isinstance(chosen.rows, GeneratedRows)
+            show_feasibility(known, chosen.dataset, generated=generated)
+        buttons = st.container(horizontal=True, vertical_alignment="center")
+        buttons.button(
             "Release",
             type="primary",
             icon=":material/shield_lock:",
-            width="stretch",
-            disabled=plan is None,
+            disabled=bool(known.problem) or running() is not None,
             key="release",
+            on_click=start,
+            args=(settings, chosen),
         )
-        _spend_note(dataset)
-    with picture:
-        if pressed and plan is not None:
-            _release(settings, dataset, plan)
-        _results(settings, dataset)
+        with buttons:
+            show_link(_link_values())
+            show_plan(known)
+        _spend_note(chosen.dataset)
+        # In a container of its own what comes and goes does not push the rest about.
+        with st.container(key="under_way"):
+            if running() is not None:
+                show_running()
+            show_note()
+        pending = [*known.pending, *_results(settings, chosen)]
+    if pending:
+        watch(pending)
 
 
-def _plan_panel(settings: state.Settings, dataset: Dataset) -> Plan | None:
-    try:
-        plan = plan_for(settings, dataset)
-        needed = rows_needed(plan)
-    except InvalidInput as problem:
-        st.error(str(problem), icon=":material/error:")
-        if settings.alpha is None:
-            st.caption("Turn off Auto to try a plan of your own all the same.")
-        return None
-    enough = needed <= dataset.n_rows
-    st.markdown(
-        f"{':material/check_circle:' if enough else ':material/hourglass_empty:'} This plan needs "
-        f"about **{count_in_words(needed)} rows**; there are **{dataset.n_rows:,}**."
+def _scene(settings: state.Settings, dataset: Dataset) -> str:
+    """What a lesson's link has set, in a line."""
+    noise = "fresh noise" if settings.seed is None else f"noise seed {settings.seed}"
+    return (
+        f"{dataset.n_rows:,} rows ({dataset.name.replace('_', ' ')}), "
+        f"{settings.n_components} components to fit, method {method_label(settings.method)}, "
+        f"ε = {settings.epsilon:g}, δ = {settings.delta:g}, {noise}."
     )
-    apart = spreads_apart(plan.separation * plan.tau)
-    if apart > 0:
-        st.caption(f"It also needs components at least about {apart:.1f} spreads apart.")
-    with st.expander("The plan in words", icon=":material/description:"):
-        st.markdown(plan.explain().replace("\n", "\n\n"))
-    return plan
 
 
 def _spend_note(dataset: Dataset) -> None:
@@ -98,43 +111,9 @@ def _spend_note(dataset: Dataset) -> None:
     )
 
 
-def _release(settings: state.Settings, dataset: Dataset, plan: Plan) -> None:
-    ledger = state.ledger(dataset.fingerprint)
-    before = len(ledger.entries)
-    with st.status(f"Fitting {plan.n_blocks:,} blocks…", expanded=True) as status:
-        bar = st.progress(0.0)
-
-        def progress(done: int, total: int) -> None:
-            bar.progress(min(1.0, done / max(total, 1)), text=f"{done:,} of {total:,} blocks")
-
-        try:
-            outcome = release(
-                dataset.rows,
-                plan,
-                rng=settings.seed,
-                ledger=ledger,
-                progress=progress,
-            )
-        except InvalidInput as problem:
-            spent = len(ledger.entries) > before
-            status.update(
-                label="The budget is spent, but there is no result"
-                if spent
-                else "Nothing was drawn and nothing spent",
-                state="error",
-            )
-            st.error(str(problem), icon=":material/error:")
-            return
-        status.update(label="Fitting all rows without privacy, to compare…")
-        nonprivate_of(outcome)
-        status.update(label="Done", state="complete", expanded=False)
-    state.keep(state.Shown(settings, dataset, outcome))
-    # The note of what was spent is drawn above, before the button is read: draw it again.
-    st.rerun()
-
-
-def _results(settings: state.Settings, dataset: Dataset) -> None:
-    last = state.shown()
+def _results(settings: state.Settings, chosen: Chosen) -> list[Future[Any]]:
+    """The picture and what belongs to it; gives back answers that are still under way."""
+    last, dataset = state.shown(), chosen.dataset
     if last is None or last.settings.data != settings.data:
         _picture(dataset)
         if last is None:
@@ -150,7 +129,7 @@ def _results(settings: state.Settings, dataset: Dataset) -> None:
                 "not shown here. Press **Release** to make one from these.",
                 icon=":material/history:",
             )
-        return
+        return []
     outcome = last.outcome
     changes = settings.changes_since(last.settings)
     if changes:
@@ -160,61 +139,113 @@ def _results(settings: state.Settings, dataset: Dataset) -> None:
             icon=":material/history:",
         )
     private = outcome.result.mixture if isinstance(outcome.result, Release) else None
-    _picture(dataset, nonprivate=nonprivate_of(outcome), private=private)
-    needed: dict[str, float] = {}
-    if private is None:
-        needed = _rows_by_method(last.settings, dataset)
+    cloud = cloud_of(last)
+    _picture(
+        dataset,
+        nonprivate=nonprivate_of(outcome),
+        private=private,
+        ghosts=() if cloud is None else tuple(cloud.released),
+    )
+    needed, pending = ({}, []) if private is not None else _rows_by_method(last)
     show_verdict(outcome, dataset, needed)
-    show_tables(outcome, dataset)
-    show_sharing(outcome, dataset)
+    show_table(outcome, dataset)
+    show_ghosts(last)
+    show_sharing(last)
+    return pending
 
 
-def _rows_by_method(settings: state.Settings, dataset: Dataset) -> dict[str, float]:
-    needed: dict[str, float] = {}
-    for method in METHODS:
-        try:
-            needed[method] = fewest_rows(method, settings, dataset)
-        except InvalidInput as problem:
-            st.caption(f"Method {method}: {problem}")
-    return needed
+def _rows_by_method(last: state.Shown) -> tuple[dict[str, float], list[Future[Any]]]:
+    """Rows each method would take, as far as they are known, and what is still to come."""
+    ask = last.settings.ask(last.dataset)
+    answers: dict[str, Future[float]] = {method: fewest_rows(ask, method) for method in METHODS}
+    known = {
+        method: answer.result()
+        for method, answer in answers.items()
+        if answer.done() and not answer.cancelled() and answer.exception() is None
+    }
+    return known, [answer for answer in answers.values() if not answer.done()]
 
 
 def _picture(
-    dataset: Dataset, *, nonprivate: Mixture | None = None, private: Mixture | None = None
+    dataset: Dataset,
+    *,
+    nonprivate: Mixture | None = None,
+    private: Mixture | None = None,
+    ghosts: Sequence[Mixture] = (),
 ) -> None:
     axes = (0, 1)
     if dataset.n_features > 2:
         left, right = st.columns(2)
-        first = left.selectbox("Across", dataset.columns, 0, key="across")
+        first = left.selectbox("Across", dataset.columns, 0, key="across", bind="query-params")
         others = [name for name in dataset.columns if name != first]
-        second = right.selectbox("Up", others, 0, key="up")
+        second = right.selectbox("Up", others, 0, key="up", bind="query-params")
         axes = (dataset.columns.index(first), dataset.columns.index(second))
+    # All ellipses, but only some thousand rows: drawing is no computation.
     figure = mixtures_figure(
-        dataset.rows,
+        dataset.thumbnail,
+        true=dataset.truth,
+        nonprivate=nonprivate,
+        private=private,
+        ghosts=ghosts,
+        axes=axes,
+        columns=dataset.columns,
+        n_rows=dataset.n_rows,
+    )
+    words = figure_alt_text(
+        dataset.n_rows,
         true=dataset.truth,
         nonprivate=nonprivate,
         private=private,
         axes=axes,
         columns=dataset.columns,
     )
+    if ghosts:
+        words += f" {ghosts_label(len(ghosts))}, drawn faintly."
     st.plotly_chart(
-        figure,
-        key="picture",
-        config={"displaylogo": False, "scrollZoom": False},
-        alt=figure_alt_text(
-            dataset.n_rows,
-            true=dataset.truth,
-            nonprivate=nonprivate,
-            private=private,
-            axes=axes,
-            columns=dataset.columns,
-        ),
+        figure, key="picture", config={"displaylogo": False, "scrollZoom": False}, alt=words
     )
     st.caption(
-        ":material/lock: For your eyes only: the picture shows rows. "
-        "Click a name in the legend to hide or show it; ellipses lie at one and two standard "
-        "deviations."
-        if dataset.n_features > 1
-        else ":material/lock: For your eyes only: the picture shows rows. "
-        "Click a name in the legend to hide or show it."
+        ":material/lock: For your eyes only: the picture shows rows. Click a name in the legend to "
+        "hide or show it"
+        + ("; ellipses lie at one and two standard deviations." if dataset.n_features > 1 else ".")
     )
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "source": str,
+    "kind": lambda kind: KINDS[kind],
+    "true_k": str,
+    "d": str,
+    "separation": lambda value: f"{value:g}",
+    "n": lambda n: f"{n:,}",
+    "data_seed": str,
+    "sample": lambda name: name.replace("_", " ").capitalize(),
+    "method": method_label,
+    "k": str,
+    "epsilon": lambda value: f"{value:g}",
+    "delta": lambda value: f"{value:.0e}",
+    "auto": lambda on: str(on).lower(),
+    "alpha": lambda value: f"{value:g}",
+    "t": str,
+    "seeded": lambda on: str(on).lower(),
+    "noise_seed": str,
+    "across": str,
+    "up": str,
+}
+"""How each widget's value is written in the address: as the widget shows it."""
+
+_ONLY_FOR = {
+    GENERATE: {"kind", "true_k", "d", "separation", "n", "data_seed"},
+    SAMPLE: {"sample"},
+}
+
+
+def _link_values() -> dict[str, str]:
+    """The state of all widgets of the page, defaults included, as an address holds it."""
+    source = st.session_state.get("source")
+    foreign = {key for name, keys in _ONLY_FOR.items() if name != source for key in keys}
+    return {
+        key: write(st.session_state[key])
+        for key, write in _FORMATS.items()
+        if key not in foreign and st.session_state.get(key) is not None
+    }

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from privgmm.dashboard.lessons import pin_question
+from privgmm.dashboard.warming import start_warming
+
 __all__ = ["PAGES", "Page", "frame", "slider_ends"]
 
 
@@ -20,7 +23,13 @@ class Page(NamedTuple):
     icon: str
 
 
-PAGES: tuple[Page, ...] = (Page("app.py", "Explore", ":material/explore:"),)
+PAGES: tuple[Page, ...] = (
+    Page("app.py", "Explore", ":material/explore:"),
+    Page("pages/How_it_works.py", "How it works", ":material/movie:"),
+    Page("pages/Theorem_1_8.py", "Theorem 1.8", ":material/compare:"),
+    Page("pages/Planner.py", "Planner", ":material/calculate:"),
+    Page("pages/Audit.py", "Audit", ":material/verified_user:"),
+)
 
 _LOOK = """
 <style>
@@ -35,6 +44,11 @@ _LOOK = """
   { min-width: min(100%, 19rem); }
 .st-key-sharing > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
   { min-width: min(100%, 14rem); }
+[class*="st-key-hidden-"] { display: none; }
+.privgmm-lesson { border-left: 0.3rem solid #D55E00; background: rgba(213, 94, 0, 0.10);
+  border-radius: 0.5rem; padding: 0.9rem 1.2rem; font-size: 1.15rem; line-height: 1.45;
+  overflow-wrap: anywhere; }
+.st-key-remedies button { white-space: normal; }
 @media (max-width: 640px) { .block-container { padding-left: 0.8rem; padding-right: 0.8rem; } }
 </style>
 """
@@ -65,6 +79,8 @@ def frame(title: str, lead: str, *, icon: str = ":material/shield_lock:") -> Non
             "After Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
             "Gaussian Mixture Models* (2023). Everything runs on this machine; no data leaves it."
         )
+    start_warming()
+    pin_question()
     st.title(title, anchor=False)
     st.markdown(lead)
 

@@ -10,15 +10,29 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from privgmm.arrays import Array, IntArray
+from privgmm.dashboard.state import Shown
 from privgmm.dashboard.words import chance_in_words, count_in_words, method_label, times_short
 from privgmm.datasets import Dataset
 from privgmm.distances import dist_gmm
 from privgmm.errors import PrivGMMError
+from privgmm.matching import bottleneck_matching
 from privgmm.mixture import Mixture
+from privgmm.notebook import notebook, script
 from privgmm.plotting import mixtures_figure
 from privgmm.release import Outcome, Refusal, Release
+from privgmm.total_variation import gaussian_tv
 
-__all__ = ["component_table", "error_of", "record", "show_sharing", "show_tables", "show_verdict"]
+__all__ = [
+    "comparison_table",
+    "error_of",
+    "matched",
+    "nonprivate_of",
+    "record",
+    "show_sharing",
+    "show_table",
+    "show_verdict",
+]
 
 _WEAK = 0.95
 """Beyond this chance of a right guess a promise is called weak: about epsilon 3."""
@@ -33,12 +47,18 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
     dataset : Dataset
         The rows it was made from.
     needed : dict of str to float
-        Rows each method would need at the same budget.
+        Rows each method would need at the same budget, as far as that is known.
     """
     if isinstance(outcome.result, Release):
         _show_release(outcome.result, outcome, dataset)
     else:
         _show_refusal(outcome.result, dataset, needed)
+    if outcome.result.seeded:
+        st.warning(
+            "The noise came from a seed, so whoever knows the seed can take it away again: "
+            "good for teaching, not for real people's data.",
+            icon=":material/warning:",
+        )
 
 
 def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
@@ -50,12 +70,6 @@ def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
         + (" That is a weak promise: choose a smaller ε for real people." * (ceiling > _WEAK)),
         icon=":material/verified_user:",
     )
-    if result.seeded:
-        st.warning(
-            "The noise came from a seed, so whoever knows the seed can take it away again: "
-            "good for teaching, not for real people's data.",
-            icon=":material/warning:",
-        )
     _show_numbers(outcome, dataset, result.mixture)
 
 
@@ -126,42 +140,89 @@ def nonprivate_of(outcome: Outcome) -> Mixture | None:
         return None
 
 
-def component_table(mixture: Mixture, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Weight, means, standard deviations; in the plane also the correlation."""
-    table: dict[str, Any] = {
-        "component": [str(j + 1) for j in range(mixture.n_components)],
-        "weight": mixture.weights,
-    }
-    spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
-    for i, name in enumerate(columns):
-        table[f"mean {name}"] = mixture.means[:, i]
-    for i, name in enumerate(columns):
-        table[f"sd {name}"] = spread[:, i]
-    if mixture.n_features == 2:
-        table["correlation"] = mixture.covariances[:, 0, 1] / (spread[:, 0] * spread[:, 1])
-    return pd.DataFrame(table)
+def matched(mixture: Mixture, reference: Mixture) -> tuple[IntArray, Array]:
+    """Which component of the reference each is, and how far from it.
+
+    Returns
+    -------
+    partner : array (k,)
+    distance : array (k,)
+        ``max(|w - w'|, TV)``; the largest is dist_GMM (Definition 1.4).
+    """
+    variation = gaussian_tv(
+        mixture.means[:, None],
+        mixture.covariances[:, None],
+        reference.means[None],
+        reference.covariances[None],
+    )
+    table = np.maximum(variation, np.abs(mixture.weights[:, None] - reference.weights[None]))
+    partner = bottleneck_matching(table).permutation
+    return partner, table[np.arange(len(partner)), partner]
 
 
-def show_tables(outcome: Outcome, dataset: Dataset) -> None:
-    """The components of every mixture there is, marked with who may see them."""
-    tabs: list[tuple[str, Mixture]] = []
-    if isinstance(outcome.result, Release):
-        tabs.append((":material/public: Private release", outcome.result.mixture))
+def comparison_table(
+    mixtures: dict[str, Mixture], reference: Mixture | None, columns: tuple[str, ...]
+) -> pd.DataFrame:
+    """The components of several mixtures, those that match one below the other.
+
+    Parameters
+    ----------
+    mixtures : dict of str to Mixture
+        By the name to show.
+    reference : Mixture or None
+        What the components are matched to and their errors measured from.
+    columns : tuple of str
+        Names of the coordinates.
+    """
+    lines: list[tuple[int, int, dict[str, Any]]] = []
+    for rank, (name, mixture) in enumerate(mixtures.items()):
+        partner, errors = np.arange(mixture.n_components, dtype=np.int64), None
+        if reference is not None and reference.means.shape == mixture.means.shape:
+            partner, errors = matched(mixture, reference)
+        spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
+        for j in range(mixture.n_components):
+            line: dict[str, Any] = {
+                "component": int(partner[j]) + 1,
+                "mixture": name,
+                "error": None if errors is None or mixture is reference else float(errors[j]),
+                "weight": mixture.weights[j],
+            }
+            line |= {f"mean {c}": mixture.means[j, i] for i, c in enumerate(columns)}
+            line |= {f"sd {c}": spread[j, i] for i, c in enumerate(columns)}
+            if mixture.n_features == 2:
+                line["correlation"] = mixture.covariances[j, 0, 1] / spread[j].prod()
+            lines.append((int(partner[j]), rank, line))
+    lines.sort(key=lambda entry: entry[:2])
+    return pd.DataFrame([line for _, _, line in lines])
+
+
+def show_table(outcome: Outcome, dataset: Dataset) -> None:
+    """The components of every mixture there is, matched, marked with who may see them."""
+    mixtures: dict[str, Mixture] = {}
+    if dataset.truth is not None:
+        mixtures["True"] = dataset.truth
     baseline = nonprivate_of(outcome)
     if baseline is not None:
-        tabs.append((":material/lock: Non-private fit", baseline))
-    if dataset.truth is not None:
-        tabs.append((":material/science: True mixture", dataset.truth))
-    if not tabs:
+        mixtures["Non-private"] = baseline
+    if isinstance(outcome.result, Release):
+        mixtures["Private release"] = outcome.result.mixture
+    if not mixtures:
         return
-    for tab, (_, mixture) in zip(st.tabs([name for name, _ in tabs]), tabs, strict=True):
-        frame = component_table(mixture, dataset.columns)
-        numbers = {
-            name: st.column_config.NumberColumn(format="%.4g")
-            for name in frame.columns
-            if name != "component"
-        }
-        tab.dataframe(frame, hide_index=True, column_config=numbers)
+    reference = dataset.truth if dataset.truth is not None else baseline
+    table = comparison_table(mixtures, reference, dataset.columns)
+    numbers = {
+        name: st.column_config.NumberColumn(format="%.4g")
+        for name in table.columns
+        if name not in ("component", "mixture")
+    }
+    st.markdown("**Components**")
+    st.dataframe(table, hide_index=True, column_config=numbers, key="components", placeholder="–")
+    measured = "the true one" if dataset.truth is not None else "the non-private one"
+    st.caption(
+        ":material/lock: Only the lines of the private release may be shared, without their "
+        "errors. Error: difference in weight or exact total variation, whichever is larger, from "
+        f"{measured}; the largest is dist\\_GMM."
+    )
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
@@ -169,8 +230,9 @@ def record(outcome: Outcome) -> dict[str, Any]:
     return outcome.result.to_dict()
 
 
-def show_sharing(outcome: Outcome, dataset: Dataset) -> None:
+def show_sharing(shown: Shown) -> None:
     """Two boxes: what may leave this machine, and what may not."""
+    outcome, dataset = shown.outcome, shown.dataset
     left, right = st.container(key="sharing").columns(2)
     with left.container(border=True, height="stretch"):
         st.markdown("**:green[:material/public: May be shared]**")
@@ -198,6 +260,7 @@ def show_sharing(outcome: Outcome, dataset: Dataset) -> None:
                 on_click="ignore",
                 key="download_picture",
             )
+        _show_code(shown, buttons)
     with right.container(border=True, height="stretch"):
         st.markdown("**:red[:material/lock: Not to be shared]**")
         st.markdown(
@@ -206,3 +269,26 @@ def show_sharing(outcome: Outcome, dataset: Dataset) -> None:
         )
         if dataset.truth is not None:
             st.caption("These rows are made up, so here it is only practice.")
+
+
+def _show_code(shown: Shown, buttons: Any) -> None:
+    """The run as code: it holds no rows and no results."""
+    run = shown.run
+    for label, name, write, mime in (
+        ("Notebook", "privgmm-run.ipynb", notebook, "application/x-ipynb+json"),
+        ("Script", "privgmm-run.py", script, "text/x-python"),
+    ):
+        buttons.download_button(
+            label,
+            data=lambda write=write: write(run),
+            file_name=name,
+            mime=mime,
+            icon=":material/code:",
+            on_click="ignore",
+            key=f"download_{label.lower()}",
+        )
+    st.caption(
+        "Notebook and script make the same run again, exactly."
+        if run.seed is not None
+        else "Notebook and script make the run again with fresh noise, which spends again."
+    )

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from privgmm.datasets import (
-    GENERATORS,
-    Dataset,
-    generate,
-    load_sample,
-    load_table,
-    numeric_columns,
-    random_mixture,
-    sample_names,
-)
+from privgmm.dashboard.answers import SIZES
+from privgmm.dashboard.words import escaped
+from privgmm.datasets import GENERATORS, Dataset, load_table, numeric_columns, sample_names
 from privgmm.errors import InvalidInput
+from privgmm.notebook import FileRows, GeneratedRows, Rows, SampleRows
+from privgmm.tables import column_names, read_table
 
-__all__ = ["choose_data"]
+__all__ = ["GENERATE", "KINDS", "SAMPLE", "UPLOAD", "Chosen", "choose_data"]
 
 GENERATE, SAMPLE, UPLOAD = "Generate", "Sample", "Upload"
 _CHOSEN = "choose"
-_SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-_KINDS = {
+KINDS = {
     "well_separated": "Well separated",
     "overlapping": "Overlapping",
     "same_mean": "Same mean, different shapes",
@@ -32,9 +28,20 @@ _KINDS = {
     _CHOSEN: "Choose the separation…",
 }
 _UPLOAD_MB = 200
+_MAX_BYTES = _UPLOAD_MB * 2**20
+_MOST_FAULTS = 3
+_DIGESTS = "explore_digests"
 
 
-def choose_data() -> Dataset | None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """Rows, and how to come by them again."""
+
+    dataset: Dataset
+    rows: Rows
+
+
+def choose_data() -> Chosen | None:
     """Draw the panel and give back the chosen data, or None while there is none to show."""
     source = st.segmented_control(
         "Where the rows come from",
@@ -44,6 +51,7 @@ def choose_data() -> Dataset | None:
         key="source",
         label_visibility="collapsed",
         bind="query-params",
+        persist_state="session",
         width="stretch",
     )
     try:
@@ -53,17 +61,18 @@ def choose_data() -> Dataset | None:
             return _upload()
         return _generate()
     except InvalidInput as problem:
-        st.error(str(problem), icon=":material/error:")
+        st.error(escaped(str(problem)), icon=":material/error:")
         return None
 
 
-def _generate() -> Dataset:
+def _generate() -> Chosen:
     kind = st.selectbox(
         "Kind of mixture",
         [*GENERATORS, _CHOSEN],
-        format_func=lambda name: _KINDS.get(name, name),
+        format_func=lambda name: KINDS.get(name, name),
         key="kind",
         bind="query-params",
+        persist_state="session",
     )
     left, right = st.columns(2)
     k = left.number_input(
@@ -73,10 +82,13 @@ def _generate() -> Dataset:
         2,
         key="true_k",
         bind="query-params",
+        persist_state="session",
         on_change=_follow_k,
         help="How many Gaussians the rows are drawn from",
     )
-    d = right.number_input("Columns", 1, 10, 2, key="d", bind="query-params")
+    d = right.number_input(
+        "Columns", 1, 10, 2, key="d", bind="query-params", persist_state="session"
+    )
     separation = 4.0
     if kind == _CHOSEN:
         separation = st.slider(
@@ -87,10 +99,17 @@ def _generate() -> Dataset:
             0.5,
             key="separation",
             bind="query-params",
+            persist_state="session",
             help="Smallest distance between two means, in units of their spread",
         )
     n = st.select_slider(
-        "Rows", _SIZES, 100_000, format_func=lambda n: f"{n:,}", key="n", bind="query-params"
+        "Rows",
+        SIZES,
+        100_000,
+        format_func=lambda n: f"{n:,}",
+        key="n",
+        bind="query-params",
+        persist_state="session",
     )
     seed = st.number_input(
         "Seed of the data",
@@ -99,19 +118,18 @@ def _generate() -> Dataset:
         1,
         key="data_seed",
         bind="query-params",
+        persist_state="session",
         help="Another seed, another mixture. The privacy noise does not depend on it.",
     )
-    return _generated(str(kind), int(k), int(d), float(separation), int(n), int(seed))
+    rows = GeneratedRows(
+        None if kind == _CHOSEN else str(kind), int(k), int(d), int(n), int(seed), float(separation)
+    )
+    return Chosen(_generated(rows), rows)
 
 
 @st.cache_resource(max_entries=3, show_spinner="Drawing rows…")
-def _generated(kind: str, k: int, d: int, separation: float, n: int, seed: int) -> Dataset:
-    if kind == _CHOSEN:
-        condition = 4.0 if d > 1 else 1.0
-        truth = random_mixture(k, d, separation=separation, condition=condition, rng=seed)
-    else:
-        truth = GENERATORS[kind](k, d, rng=seed)
-    return generate(truth, n, rng=seed + 1)
+def _generated(rows: GeneratedRows) -> Dataset:
+    return rows.load()
 
 
 def _follow_k() -> None:
@@ -119,18 +137,19 @@ def _follow_k() -> None:
     st.session_state["k"] = min(8, st.session_state["true_k"])
 
 
-def _sample() -> Dataset:
+def _sample() -> Chosen:
     name = st.selectbox(
         "Sample",
         sample_names(),
         format_func=lambda name: name.replace("_", " ").capitalize(),
         key="sample",
         bind="query-params",
+        persist_state="session",
         on_change=_follow_sample,
     )
     dataset = _sampled(name)
     st.caption(dataset.description + ".")
-    return dataset
+    return Chosen(dataset, SampleRows(name))
 
 
 def _follow_sample() -> None:
@@ -140,10 +159,10 @@ def _follow_sample() -> None:
 
 @st.cache_resource(show_spinner="Reading the sample…")
 def _sampled(name: str) -> Dataset:
-    return load_sample(name)
+    return SampleRows(name).load()
 
 
-def _upload() -> Dataset | None:
+def _upload() -> Chosen | None:
     file = st.file_uploader(
         "A table of numbers",
         type=["csv", "tsv", "txt", "parquet"],
@@ -154,29 +173,59 @@ def _upload() -> Dataset | None:
     if file is None:
         st.caption("CSV or Parquet, one row a person. It stays in this session, on this machine.")
         return None
-    content = file.getvalue()
-    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-    names = _columns(digest, content)
+    # Reading and hashing 200 MB takes longer than a rerun may: each upload has a number of its
+    # own, so its content is looked at once.
+    digests: dict[str, str] = st.session_state.setdefault(_DIGESTS, {})
+    if file.file_id not in digests:
+        digests[file.file_id] = hashlib.blake2b(file.getbuffer(), digest_size=16).hexdigest()
+    digest = digests[file.file_id]
+    names, faults = _survey(digest, file)
     if not names:
         raise InvalidInput("no column holds numbers only: choose another file")
+    if faults:
+        st.warning(
+            "Left out, because they hold more than numbers:\n" + "\n".join(faults),
+            icon=":material/view_column:",
+        )
     chosen: Sequence[str] = st.multiselect(
         "Columns to use", names, default=names[: min(len(names), 5)], key=f"columns_{digest}"
     )
     if not chosen:
         st.info("Choose at least one column.")
         return None
-    return _uploaded(digest, tuple(chosen), file.name, content)
+    dataset = _uploaded(digest, tuple(chosen), file.name, file)
+    return Chosen(dataset, FileRows(file.name, tuple(chosen)))
 
 
-# The content is left out of the cache key on purpose: the digest of all of it stands for it.
-# A key made from a sample of the content would return stale rows after a small change.
+# The file is left out of the cache key on purpose: the digest of all of it stands for it. A key
+# made from a sample of the content would return stale rows after a small change.
 
 
 @st.cache_data(max_entries=4, show_spinner="Reading the file…", scope="session")
-def _columns(digest: str, _content: bytes) -> tuple[str, ...]:  # noqa: ARG001 - the cache key
-    return numeric_columns(_content)
+def _survey(digest: str, _file: UploadedFile) -> tuple[tuple[str, ...], tuple[str, ...]]:  # noqa: ARG001 - the cache key
+    """Names of the columns of numbers, and a line on each of the first few others."""
+    content = _file.getvalue()
+    names = numeric_columns(content, max_bytes=_MAX_BYTES)
+    others = [name for name in column_names(content, max_bytes=_MAX_BYTES) if name not in names]
+    faults = [_fault(content, name) for name in others[:_MOST_FAULTS]]
+    if len(others) > len(faults):
+        faults.append(f"- and {len(others) - len(faults)} more columns")
+    return names, tuple(faults)
+
+
+def _fault(content: bytes, name: str) -> str:
+    try:
+        read_table(content, columns=[name], max_bytes=_MAX_BYTES)
+    except InvalidInput as problem:
+        return f"- {escaped(str(problem))}"
+    return f"- {escaped(name)}"
 
 
 @st.cache_resource(max_entries=2, show_spinner="Reading the file…", scope="session")
-def _uploaded(digest: str, columns: tuple[str, ...], name: str, _content: bytes) -> Dataset:  # noqa: ARG001 - the cache key
-    return load_table(_content, columns=columns, name=name)
+def _uploaded(
+    digest: str,  # noqa: ARG001 - the cache key
+    columns: tuple[str, ...],
+    name: str,
+    _file: UploadedFile,
+) -> Dataset:
+    return load_table(_file.getvalue(), columns=columns, name=name, max_bytes=_MAX_BYTES)

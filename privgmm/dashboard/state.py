@@ -10,15 +10,18 @@ import dataclasses
 
 import streamlit as st
 
+from privgmm.dashboard.answers import Ask
 from privgmm.datasets import Dataset
 from privgmm.ledger import MemoryLedger
+from privgmm.notebook import Rows, Run
 from privgmm.plan import Method
 from privgmm.release import Outcome
 
-__all__ = ["Settings", "Shown", "keep", "ledger", "shown"]
+__all__ = ["Note", "Settings", "Shown", "keep", "ledger", "note", "noted", "shown"]
 
 _SHOWN = "explore_shown"
 _LEDGERS = "explore_ledgers"
+_NOTE = "explore_note"
 
 _NAMES = {
     "method": "method",
@@ -72,6 +75,32 @@ class Settings:
                 changes.append(f"{name} was {'auto' if before is None else before}")
         return changes
 
+    def ask(self, dataset: Dataset) -> Ask:
+        """The question of what these settings take on so many rows and columns."""
+        return Ask(
+            method=self.method,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            alpha=self.alpha,
+            n_components=self.n_components,
+            n_blocks=self.n_blocks,
+            n_rows=dataset.n_rows,
+            n_features=dataset.n_features,
+        )
+
+    def run(self, rows: Rows, n_blocks: int | None) -> Run:
+        """The same as a run that can be written down, with the blocks that were used."""
+        return Run(
+            rows,
+            self.method,
+            self.epsilon,
+            self.delta,
+            self.n_components,
+            self.alpha,
+            None if self.alpha is None else n_blocks,
+            self.seed,
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
@@ -79,7 +108,31 @@ class Shown:
 
     settings: Settings
     dataset: Dataset
+    rows: Rows
     outcome: Outcome
+
+    @property
+    def run(self) -> Run:
+        """How to make it again."""
+        return self.settings.run(self.rows, self.outcome.result.plan.n_blocks)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Note:
+    """How the last attempt ended, where there is more to say than its result.
+
+    Parameters
+    ----------
+    text : str
+    spent : bool
+        Whether its budget is gone.
+    trouble : bool
+        Whether something failed, as opposed to being stopped.
+    """
+
+    text: str
+    spent: bool
+    trouble: bool
 
 
 def shown() -> Shown | None:
@@ -91,6 +144,17 @@ def shown() -> Shown | None:
 def keep(value: Shown) -> None:
     """Put a release on display until the next one."""
     st.session_state[_SHOWN] = value
+
+
+def noted() -> Note | None:
+    """The last note, until the next attempt."""
+    value = st.session_state.get(_NOTE)
+    return value if isinstance(value, Note) else None
+
+
+def note(value: Note | None) -> None:
+    """Leave a note, or take it away."""
+    st.session_state[_NOTE] = value
 
 
 def ledger(fingerprint: str) -> MemoryLedger:

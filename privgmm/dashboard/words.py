@@ -8,6 +8,7 @@ __all__ = [
     "METHOD_WORDS",
     "chance_in_words",
     "count_in_words",
+    "escaped",
     "method_label",
     "spreads_apart",
     "times_short",
@@ -19,6 +20,7 @@ METHOD_WORDS: dict[str, tuple[str, str]] = {
     "lifted": ("Lifted", "averages all blocks that agree, for the fewest rows"),
 }
 
+_MARKS = frozenset("\\`*_[]<$:~")
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -85,3 +87,14 @@ def spreads_apart(lifted: float) -> float:
 def method_label(method: str) -> str:
     """What a method is called in the controls; an unknown one goes by its own name."""
     return METHOD_WORDS.get(method, (method.capitalize(), ""))[0]
+
+
+def escaped(text: str) -> str:
+    r"""Text from outside as it is, with nothing in it read as Markdown.
+
+    Examples
+    --------
+    >>> print(escaped("*a* [x](y)"))
+    \*a\* \[x\](y)
+    """
+    return "".join(f"\\{mark}" if mark in _MARKS else mark for mark in text)

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from privgmm.arrays import Array, IntArray, positive
+from privgmm.arrays import Array, BoolArray, IntArray, positive
 from privgmm.distances import forward_substitution
 from privgmm.errors import InvalidInput
 from privgmm.matching import bottleneck_matchings
@@ -21,13 +21,19 @@ from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.pairwise import component_tables
 from privgmm.spaces import Randomness
 from privgmm.spaces.lifted_geometry import karcher_mean, lifted_distance, unlift
+from privgmm.spaces.lifted_kernels import skeel_conditions
 from privgmm.spaces.lifted_labels import blurred_pairs, geometry_of
 from privgmm.spaces.lifted_pairs import pairwise_lifted
 
 __all__ = ["MEAN_TOLERANCE", "Anchored", "LiftedSpace"]
 
-MEAN_TOLERANCE = 1e-10
-"""How far a computed Karcher mean may be from the true one; the plan's gamma allows for it."""
+MEAN_TOLERANCE = 1e-8
+"""How far a computed mean may be from the true one, rounding included; gamma allows for it."""
+
+_SOLVER_TOLERANCE = 1e-10
+_LARGEST_CONDITION = 1e7
+"""Fits closer to flat than this are not compared: relative roots would round by more than the
+tolerance above. A relative root loses about 1e-16 times the condition number."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,8 +76,14 @@ class LiftedSpace:
             raise InvalidInput(f"clearance must be finite and >= 0, got {self.clearance!r}")
 
     def distances(self, items: MixtureBatch) -> Array:
-        """Lifted distances of all pairs (t, t); infinite where fits failed or labels blur."""
+        """Lifted distances of all pairs (t, t).
+
+        Infinite, diagonal included, for fits that failed or are too nearly flat to be computed
+        with, and where labels blur.
+        """
         distances = pairwise_lifted(items)
+        flat = _nearly_flat(items)
+        distances[flat], distances[:, flat] = np.inf, np.inf
         if items.n_components == 1:
             return distances
         return np.where(blurred_pairs(items, distances, self.clearance), np.inf, distances)
@@ -99,7 +111,7 @@ class LiftedSpace:
         picked = np.take_along_axis(roots, order[:, :, None, None, None], axis=2)[:, :, 0]
         share = weights[members] / weights[members].sum()
         means = [
-            karcher_mean(picked[:, j], share, tolerance=MEAN_TOLERANCE).root
+            karcher_mean(picked[:, j], share, tolerance=_SOLVER_TOLERANCE).root
             for j in range(items.n_components)
         ]
         return Anchored(
@@ -125,6 +137,16 @@ class LiftedSpace:
             (item.means + np.einsum("kij,kj->ki", item.cholesky, means))[order],
             (item.cholesky @ cholesky)[order],
         )
+
+
+def _nearly_flat(items: MixtureBatch) -> BoolArray:
+    """Fits (t,) with a factor whose condition exceeds the largest allowed, each seen by itself."""
+    d = items.n_features
+    factors = np.where(items.ok[:, None, None, None], items.cholesky, np.eye(d))
+    conditions = np.empty(items.weights.size)
+    skeel_conditions(factors.reshape(-1, d, d), conditions)
+    worst = conditions.reshape(items.weights.shape).max(axis=1)
+    return np.asarray(~(worst <= _LARGEST_CONDITION), dtype=np.bool_)
 
 
 def _relative_roots(items: MixtureBatch, members: IntArray, reference: int) -> Array:

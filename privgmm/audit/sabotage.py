@@ -26,6 +26,7 @@ from privgmm.audit.endtoend import (
 from privgmm.audit.findings import Finding, caught
 from privgmm.audit.masks import exact_mask, masked_law, sampled_mask
 from privgmm.audit.neighbours import Fits, Neighbours, cloud, edge, extremes, fan, moved_far
+from privgmm.audit.rounding import reference_free
 from privgmm.audit.search import small_plan
 from privgmm.calibration import calibrate
 from privgmm.errors import InvalidInput
@@ -45,6 +46,7 @@ from privgmm.spaces.paper import PaperSpace
 
 __all__ = [
     "AbsoluteMean",
+    "FlatAllowed",
     "HalfDeviations",
     "NoSeparation",
     "PickOne",
@@ -112,6 +114,15 @@ class AbsoluteMean(LiftedSpace):
         w, m, factor = unlift(np.stack(means))
         p = items.n_features + 1
         return Anchored(w, m, factor, np.tile(np.eye(p), (items.n_components, 1, 1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class FlatAllowed(LiftedSpace):
+    """Fits however nearly flat are compared and averaged."""
+
+    def distances(self, items: MixtureBatch) -> Array:
+        """Lifted distances with no look at the condition of the fits (k = 1)."""
+        return pairwise_lifted(items)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,6 +214,10 @@ def _core_variants(rng: np.random.Generator) -> list[tuple[str, Finding]]:
         (
             "mean in absolute coordinates",
             _worst(Mechanism(pair, _absolute(pair)), far, "move", "k=2, d=2"),
+        ),
+        (
+            "nearly flat fits averaged (rounding)",
+            reference_free(Mechanism(narrow, FlatAllowed(_eta(narrow))), rng=rng),
         ),
         (
             "pick-one noise on an average",

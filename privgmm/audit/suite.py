@@ -20,6 +20,7 @@ from privgmm.audit.endtoend import (
 )
 from privgmm.audit.findings import Finding, Report
 from privgmm.audit.masks import exact_mask, masked_law, paper_lemmas, sampled_mask
+from privgmm.audit.rounding import reference_free
 from privgmm.audit.sabotage import broken_findings
 from privgmm.audit.search import attack, small_plan
 from privgmm.calibration import calibrate
@@ -124,6 +125,13 @@ def _core_stages(thorough: bool) -> list[Stage]:
     return stages
 
 
+def _rounding_stage(rng: np.random.Generator) -> list[Finding]:
+    return [
+        reference_free(Mechanism(small_plan(31, 17, 29, 29, n_components=k, n_features=d)), rng=rng)
+        for k, d in ((1, 1), (2, 2), (1, 3))
+    ]
+
+
 def _release_stage(runs: int, learner_blocks: int) -> Stage:
     def run(rng: np.random.Generator) -> list[Finding]:
         found = []
@@ -164,6 +172,7 @@ def run_audit(*, thorough: bool = False, rng: int = 0, progress: Progress | None
     stages: list[Stage] = [_mask_stage(plan, samples) for plan in _plans(thorough)]
     stages.append(_refinement_stage)
     stages += _core_stages(thorough)
+    stages.append(_rounding_stage)
     stages.append(_release_stage(runs, 60 if thorough else 20))
     stages.append(lambda g: broken_findings(runs=runs, samples=samples, rng=g))
     findings: list[Finding] = []

@@ -13,9 +13,9 @@ import dataclasses
 import math
 
 import numpy as np
-from scipy.special import betaincinv
 
 from privgmm.arrays import Array, IntArray
+from privgmm.audit.findings import clopper_pearson
 from privgmm.errors import InvalidInput
 from privgmm.privacy_loss import GaussianPair, mask_pair
 from privgmm.release import Outcome
@@ -52,10 +52,7 @@ class Score:
         """Clopper and Pearson's interval for the chance of a right guess: never too short."""
         if self.rounds == 0:
             return 0.0, 1.0
-        tail, wrong = (1 - confidence) / 2, self.rounds - self.right
-        low = betaincinv(self.right, wrong + 1, tail) if self.right else 0.0
-        high = betaincinv(self.right + 1, wrong, 1 - tail) if wrong else 1.0
-        return float(low), float(high)
+        return clopper_pearson(self.right, self.rounds, (1 - confidence) / 2)
 
     def __add__(self, other: Score) -> Score:
         return Score(self.right + other.right, self.rounds + other.rounds)

@@ -1,0 +1,5 @@
+"""Audit: is the promise kept."""
+
+from privgmm.dashboard.auditing import page
+
+page()

@@ -150,7 +150,7 @@ def _dress(figure: go.Figure, n_rows: float | None, height: int) -> None:
         left = n_rows > math.sqrt(FEWEST * MOST)
         figure.add_annotation(
             x=math.log10(n_rows),
-            y=0.5,
+            y=0.12,
             yref="paper",
             text="your rows",
             showarrow=False,

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _ROWS_PER_DECADE = 16
-_MOST_ROWS = 1e21
+_MOST_DECADES = 20
 _PASS = 0.95
 
 
@@ -147,7 +147,14 @@ def rows_for(question: Question, method: Method, *, epsilon: float, alpha: float
             question.smallest_weight,
         )
 
-    step = _first(3 * _ROWS_PER_DECADE, 9 * _ROWS_PER_DECADE, holds)
+    low, high = 3 * _ROWS_PER_DECADE, _MOST_DECADES * _ROWS_PER_DECADE
+    if not holds(high):
+        return math.inf
+    # up by decades first: few rows are quick to rule out, there being few ways to split them
+    reached = low
+    while reached < high and not holds(reached):
+        low, reached = reached + 1, reached + _ROWS_PER_DECADE
+    step = _first(low, min(reached, high), holds)
     return math.inf if step is None else _grid_rows(step)
 
 
@@ -233,21 +240,29 @@ def along_rows(
     *,
     epsilon: float,
     alpha: float = 0.5,
+    enough: float | None = None,
 ) -> tuple[Prospect, ...]:
     """Chances and errors at many numbers of rows, from one search for a plan.
 
+    Parameters
+    ----------
+    rows : sequence of float
+    enough : float, optional
+        Rows known to be enough for `lifted`, to plan for; by default the fewest.
+
     Notes
     -----
-    For `lifted` the test and the mask are those for the fewest rows that are enough; beyond
-    these, the refinement alone is chosen anew. That is a plan within the same budget whose error
-    is within about a third of `best_plan`'s, at a hundredth of the time.
+    For `lifted` the test and the mask are those for `enough` rows; beyond these, the refinement
+    alone is chosen anew. That is a plan within the same budget whose error is within about a
+    third of `best_plan`'s, at a hundredth of the time.
     """
     if method != "lifted":
         plan = _plan(question, method, epsilon, alpha)
         return tuple(
             Prospect(method, n, epsilon, plan.pass_probability(n), alpha, plan) for n in rows
         )
-    enough = rows_for(question, method, epsilon=epsilon)
+    if enough is None:
+        enough = rows_for(question, method, epsilon=epsilon)
     if not math.isfinite(enough):
         return tuple(Prospect(method, n, epsilon, 0.0, math.inf, None) for n in rows)
     start = _lifted_plan(question, epsilon, enough)

@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import threading
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.calibration import METHODS
-from privgmm.dashboard.result import component_table, error_of, record
+from privgmm.dashboard import running
+from privgmm.dashboard.answers import BOARD
+from privgmm.dashboard.ghosts import Cloud
+from privgmm.dashboard.lessons import LESSONS, link_to
+from privgmm.dashboard.result import comparison_table, error_of, matched, record
+from privgmm.dashboard.running import Running
 from privgmm.dashboard.state import Settings, Shown
 from privgmm.dashboard.words import (
     chance_in_words,
     count_in_words,
+    escaped,
     method_label,
     spreads_apart,
     times_short,
 )
 from privgmm.datasets import load_sample, random_mixture
+from privgmm.distances import dist_gmm
+from privgmm.errors import PrivGMMError
 from privgmm.mixture import Mixture
-from privgmm.release import Refusal, Release
+from privgmm.notebook import GeneratedRows, SampleRows, script
+from privgmm.release import Outcome, Refusal, Release, release
 
 APP = str(Path(__file__).resolve().parent.parent / "app.py")
 
 
-def _open() -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=120).run()
+def _open(**parameters: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=120)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def _settled(app: AppTest) -> AppTest:
+    """As it looks once all questions are answered; in a browser fragments see to that."""
+    for _ in range(3):
+        BOARD.settle()
+        app.run()
     assert not app.exception
     return app
 
@@ -39,8 +67,18 @@ def _small(app: AppTest) -> AppTest:
 
 def _press(app: AppTest) -> AppTest:
     app.button(key="release").click().run()
+    if "explore_running" in app.session_state:
+        _running(app).job.problem(timeout=120)
+        app.run()
     assert not app.exception
+    assert "explore_running" not in app.session_state
     return app
+
+
+def _running(app: AppTest) -> Running:
+    value = app.session_state["explore_running"]
+    assert isinstance(value, Running)
+    return value
 
 
 def _shown(app: AppTest) -> Shown:
@@ -60,19 +98,13 @@ def _words(app: AppTest) -> str:
 
 @pytest.fixture
 def refused() -> AppTest:
-    app = _small(_open())
-    app.segmented_control(key="method").set_value("paper").run()
-    return _press(app)
+    return _press(_open(method="Paper", n="10,000"))
 
 
 @pytest.fixture(scope="module")
 def released() -> AppTest:
     """A release: the lifted method with enough rows, a generous budget and known noise."""
-    app = _open()
-    app.segmented_control(key="method").set_value("lifted")
-    app.toggle(key="seeded").set_value(True)
-    app.select_slider(key="epsilon").set_value(8.0).run()
-    return _press(app)
+    return _press(_open(method="Lifted", epsilon="8", seeded="true", n="30,000"))
 
 
 def test_nothing_is_drawn_before_the_button() -> None:
@@ -88,6 +120,9 @@ def test_every_method_is_offered() -> None:
     assert control.options == [method_label(method) for method in METHODS]
 
 
+# Verdicts
+
+
 def test_refusal_is_shown_with_the_rows_it_would_take(refused: AppTest) -> None:
     result = _shown(refused).outcome.result
     assert isinstance(result, Refusal)
@@ -96,9 +131,18 @@ def test_refusal_is_shown_with_the_rows_it_would_take(refused: AppTest) -> None:
     assert f"{count_in_words(result.rows_needed)} rows" in words
     assert "May be shared" in words
     assert "Not to be shared" in words
-    # The fit without privacy is there to compare, marked with a lock.
-    assert any("Non-private fit" in tab.label for tab in refused.tabs)
-    assert not any("Private release" in tab.label for tab in refused.tabs)
+    assert set(refused.dataframe[-1].value["mixture"]) == {"True", "Non-private"}
+    _settled(refused)
+    assert refused.dataframe[0].value["Method"].tolist() == ["Paper", "Tight", "Lifted"]
+
+
+def test_refusal_for_lack_of_blocks_says_so() -> None:
+    """With five blocks the paper's noise may outweigh any agreement: no rows would do."""
+    app = _open(method="Paper", n="1,000", auto="false", t="5", seeded="true")
+    result = _shown(_press(app)).outcome.result
+    assert isinstance(result, Refusal)
+    assert "cannot be sure to pass, whatever the rows" in _words(app)
+    assert "The noise came from a seed" in _words(app)
 
 
 def test_release_is_shown_with_its_promise(released: AppTest) -> None:
@@ -108,16 +152,33 @@ def test_release_is_shown_with_its_promise(released: AppTest) -> None:
     assert chance_in_words(result.budget.guess_ceiling) in words
     assert "weak promise" in words
     assert "The noise came from a seed" in words
-    assert released.tabs[0].label.endswith("Private release")
-    error = error_of(result.mixture, load_truth(released))
-    assert error is not None
-    assert f"{error:.3f}" in [metric.value for metric in released.metric]
-
-
-def load_truth(app: AppTest) -> Mixture:
-    truth = _shown(app).dataset.truth
+    truth = _shown(released).dataset.truth
     assert truth is not None
-    return truth
+    error = dist_gmm(result.mixture, truth)
+    assert f"{error:.3f}" in [metric.value for metric in released.metric]
+    table = released.dataframe[0].value
+    assert table["mixture"].tolist() == ["True", "Non-private", "Private release"] * 2
+    assert table[table["mixture"] == "Private release"]["error"].max() == pytest.approx(error)
+
+
+def test_a_strong_private_release_says_neither_weak_nor_seeded() -> None:
+    app = _press(_open(epsilon="2", n="50,000"))
+    assert isinstance(_shown(app).outcome.result, Release)
+    words = _words(app)
+    assert "88%" in words
+    assert "weak promise" not in words
+    assert "came from a seed" not in words
+    assert "spends again" in words
+
+
+def test_release_without_a_known_truth_counts_components() -> None:
+    """Another number of components than the truth has, so no error can be measured."""
+    app = _press(_open(epsilon="10", n="30,000", k="1", seeded="true"))
+    assert isinstance(_shown(app).outcome.result, Release)
+    assert ("Components", "1") in [(metric.label, metric.value) for metric in app.metric]
+
+
+# Noise is drawn once
 
 
 def test_a_rerun_never_draws_again(released: AppTest) -> None:
@@ -142,7 +203,7 @@ def test_other_rows_do_not_show_the_earlier_result(refused: AppTest) -> None:
     refused.number_input(key="data_seed").set_value(2).run()
     words = _words(refused)
     assert "made from other rows" in words
-    assert not refused.tabs
+    assert not refused.dataframe
     assert "Nothing has been spent on these rows" in words
 
 
@@ -155,50 +216,164 @@ def test_releases_add_up(refused: AppTest) -> None:
     )
 
 
-def test_too_few_rows_spend_nothing() -> None:
-    app = _open()
-    app.segmented_control(key="source").set_value("Sample").run()
-    app.selectbox(key="sample").set_value("old_faithful").run()
-    app.segmented_control(key="method").set_value("paper").run()
-    _press(app)
-    assert "explore_shown" not in app.session_state
-    assert _spends(app) == 0
-    assert any("272 rows" in error.value for error in app.error)
-
-
-def test_a_plan_that_cannot_be_made_disables_the_button() -> None:
-    app = _small(_open())
-    app.segmented_control(key="method").set_value("lifted")
-    app.toggle(key="auto").set_value(False).run()
-    app.number_input(key="t").set_value(5).run()
-    assert any("too few" in error.value for error in app.error)
-    assert app.button(key="release").disabled
-
-
-def test_seeded_noise_says_so_and_repeats() -> None:
+def test_seeded_noise_says_so_and_repeats(refused: AppTest) -> None:
     outcomes = []
     for _ in range(2):
-        app = _small(_open())
-        app.segmented_control(key="method").set_value("paper")
-        app.toggle(key="seeded").set_value(True).run()
+        app = _open(method="Paper", n="10,000", seeded="true")
         assert "A seeded release gives no privacy" in _words(app)
         outcomes.append(_shown(_press(app)).outcome)
     assert outcomes[0].result.seeded
     assert outcomes[0].curator.noisy_statistic == outcomes[1].curator.noisy_statistic
 
 
+# Endings without a result
+
+
+def test_too_few_rows_spend_nothing() -> None:
+    app = _press(_open(source="Sample", sample="Old faithful", method="Paper"))
+    assert "explore_shown" not in app.session_state
+    assert _spends(app) == 0
+    assert any(
+        "Nothing was drawn" in error.value and "272 rows" in error.value for error in app.error
+    )
+
+
+def _held_release(
+    monkeypatch: pytest.MonkeyPatch, *, told: bool
+) -> tuple[threading.Event, threading.Event]:
+    """A release that waits to be let go on, before or after the ledger is told."""
+    at_gate, go = threading.Event(), threading.Event()
+
+    def held(*arguments: Any, **options: Any) -> Outcome:
+        step = options.pop("progress")
+
+        def progress(done: int, total: int) -> None:
+            if not told and done > 0:
+                at_gate.set()
+                go.wait(60)
+            step(done, total)
+
+        outcome = release(*arguments, progress=progress, **options)
+        if told:
+            at_gate.set()
+            go.wait(60)
+        return outcome
+
+    monkeypatch.setattr(running, "release", held)
+    return at_gate, go
+
+
+def test_cancel_before_the_noise_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_gate, go = _held_release(monkeypatch, told=False)
+    app = _open(method="Paper", n="10,000")
+    app.button(key="release").click().run()
+    assert at_gate.wait(60)
+    app.run()
+    assert app.button(key="release").disabled
+    app.button(key="cancel").click().run()
+    assert app.button(key="cancel").label == "Stopping…"
+    go.set()
+    _running(app).job.problem(timeout=60)
+    app.run()
+    assert "Cancelled.** Nothing was drawn and nothing spent" in _words(app)
+    assert _spends(app) == 0
+    assert "explore_shown" not in app.session_state
+    assert not app.button(key="release").disabled
+
+
+def test_cancel_after_the_noise_comes_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_gate, go = _held_release(monkeypatch, told=True)
+    app = _open(method="Paper", n="10,000")
+    app.button(key="release").click().run()
+    assert at_gate.wait(60)
+    app.run()
+    assert app.button(key="cancel").disabled
+    assert "The noise is drawn" in _words(app)
+    job = _running(app).job
+    job.cancel()
+    go.set()
+    job.problem(timeout=60)
+    app.run()
+    assert "Too late to cancel" in _words(app)
+    assert _spends(app) == 1
+    assert isinstance(_shown(app).outcome.result, Refusal)
+
+
+def test_trouble_after_spending_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any, **options: Any) -> Outcome:
+        release(*arguments, **options)
+        raise PrivGMMError("the machine caught *fire*")
+
+    monkeypatch.setattr(running, "release", broken)
+    app = _press(_open(method="Paper", n="10,000"))
+    assert any("The budget is spent, but there is no result" in e.value for e in app.error)
+    assert any(r"caught \*fire\*" in e.value for e in app.error)
+    assert _spends(app) == 1
+
+
+# What it takes, before spending
+
+
+def test_enough_rows_are_said_to_be_enough() -> None:
+    app = _settled(_open(epsilon="8"))
+    line = app.success[0].value
+    assert re.search(r"At ε = 8 you need about \*\*[\d,]+ rows\*\*; you have \*\*100,000\*\*", line)
+    assert "spreads apart" in _words(app)
+    assert _spends(app) == 0
+
+
+def test_each_fix_leads_to_settings_that_pass() -> None:
+    """Too few rows: one click on any of the offers, and the line turns green."""
+    for fix in ("fix_epsilon", "fix_rows"):
+        app = _settled(_open(epsilon="3", n="5,000"))
+        assert "Nothing has been spent" in app.warning[0].value
+        assert app.button(key="release").disabled
+        assert "turn off Auto" in _words(app)
+        app.button(key=fix).click().run()
+        _settled(app)
+        assert app.success, fix
+        assert not app.button(key="release").disabled
+        assert _spends(app) == 0
+
+
+def test_hopeless_methods_point_to_the_one_that_passes() -> None:
+    app = _settled(_open(method="Paper", epsilon="8", n="30,000"))
+    assert "8 × 10¹⁸ rows" in app.warning[0].value
+    assert not app.button(key="release").disabled
+    app.button(key="fix_method").click().run()
+    assert app.segmented_control(key="method").value == "lifted"
+    assert app.toggle(key="auto").value
+    assert _settled(app).success
+
+
+def test_where_nothing_helps_alone_it_says_so() -> None:
+    app = _settled(_open(source="Sample", sample="Old faithful", method="Tight"))
+    assert "No single change helps" in _words(app)
+
+
+def test_merging_components_are_warned_of() -> None:
+    app = _settled(_open(kind="Overlapping", epsilon="1"))
+    assert any("expect a refusal" in warning.value for warning in app.warning)
+
+
+def test_a_plan_that_cannot_be_made_disables_the_button() -> None:
+    app = _settled(_open(n="10,000", auto="false", t="5"))
+    assert "too few" in app.warning[0].value
+    assert app.button(key="release").disabled
+
+
+# Data
+
+
 def test_more_columns_let_one_choose_two() -> None:
-    app = _small(_open())
-    app.number_input(key="d").set_value(4).run()
+    app = _open(n="10,000", d="4")
     app.selectbox(key="across").set_value("x3").run()
     assert app.selectbox(key="up").options == ["x1", "x2", "x4"]
     assert not app.exception
 
 
 def test_one_column_is_a_histogram() -> None:
-    app = _small(_open())
-    app.number_input(key="d").set_value(1).run()
-    assert not app.exception
+    app = _open(n="10,000", d="1")
     assert "standard deviations" not in _words(app)
 
 
@@ -218,23 +393,212 @@ def test_separation_can_be_chosen() -> None:
     assert not app.exception
 
 
-def test_upload_reads_columns_and_reports_bad_files() -> None:
-    app = _open()
-    app.segmented_control(key="source").set_value("Upload").run()
+@pytest.fixture(scope="module")
+def uploading() -> AppTest:
+    app = _open(source="Upload")
     assert "Choose data to begin" in _words(app)
-    rows = "\n".join(f"{i},{i * i % 7},someone" for i in range(50))
-    app.file_uploader(key="file").set_value(
-        ("people.csv", f"a,b,name\n{rows}".encode(), "text/csv")
-    )
-    app.run()
-    assert not app.exception
-    assert app.multiselect[0].options == ["a", "b"]
-    app.multiselect[0].set_value([]).run()
-    assert "at least one column" in _words(app)
-    app.file_uploader(key="file").set_value(("bad.csv", b"a,b\n1,2\n3\n", "text/csv")).run()
-    assert any("Row #3" in error.value for error in app.error)
-    app.file_uploader(key="file").set_value(("holes.csv", b"a,b\n1,\n3,4\n", "text/csv")).run()
-    assert any("1 missing" in error.value for error in app.error)
+    return app
+
+
+def _bomb() -> bytes:
+    schema = pa.schema([("a", pa.int8())])
+    chunk = pa.table({"a": pa.array(np.zeros(4_000_000, np.int8))}, schema)
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:
+        for _ in range(70):
+            writer.write_table(chunk)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.csv", b"", "the file is empty"),
+        ("names.csv", b"a,b\n", "no rows of data"),
+        ("ragged.csv", b"a,b\n1,2\n3\n", "Row #3"),
+        ("words.csv", b"a,b\nx,y\nu,v\n", "no column holds numbers only"),
+        ("holes.csv", b"a,b\n1,\n3,4\n", "1 missing"),
+        ("packed.csv", b"\x1f\x8b\x08\x00", "compressed or a spreadsheet"),
+        ("binary.csv", b"\x00\x01\x02\x03" * 9, "binary data"),
+        ("damaged.parquet", b"PAR1 nothing more", "damaged"),
+        ("bomb.parquet", None, "would unpack to"),
+    ],
+)
+def test_bad_files_are_refused_with_the_reason(
+    uploading: AppTest, name: str, content: bytes | None, said: str
+) -> None:
+    data = _bomb() if content is None else content
+    uploading.file_uploader(key="file").set_value((name, data, "text/csv")).run()
+    assert not uploading.exception
+    assert any(said in error.value for error in uploading.error)
+    assert "Choose data to begin" in _words(uploading)
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("größe;gewicht\n1,5;2\n3,5;4\n".encode("latin-1"), ["größe", "gewicht"]),
+        (b'"a, b";"c"\n"1";2\n3;4\n', ["a, b", "c"]),
+        (b"a\tb\n1\t2\n3\t4\n", ["a", "b"]),
+    ],
+)
+def test_awkward_files_are_read(uploading: AppTest, content: bytes, names: list[str]) -> None:
+    uploading.file_uploader(key="file").set_value(("odd.csv", content, "text/csv")).run()
+    assert not uploading.exception
+    assert not uploading.error
+    assert uploading.multiselect[0].options == names
+
+
+def test_a_bad_column_is_left_out_with_the_reason(uploading: AppTest) -> None:
+    rows = "\n".join(f"{i},{i * i % 7},{'oops' if i == 30 else i},*some*one" for i in range(50))
+    content = f"a,b,c,name\n{rows}".encode()
+    uploading.file_uploader(key="file").set_value(("people.csv", content, "text/csv")).run()
+    assert uploading.multiselect[0].options == ["a", "b"]
+    left_out = uploading.warning[0].value
+    assert "data row 31 holds 'oops'" in left_out
+    assert r"\*some\*one" in left_out
+    uploading.multiselect[0].set_value([]).run()
+    assert "at least one column" in _words(uploading)
+
+
+def test_one_changed_row_in_a_million_is_other_data(uploading: AppTest) -> None:
+    """No cache key is made from a sample of the content."""
+    rows = np.random.default_rng(1).standard_normal((1_000_000, 2)).astype(np.float32)
+    first = []
+    for change in (0.0, 1.0):
+        rows[777_777, 1] += change
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), buffer)
+        file = ("million.parquet", buffer.getvalue(), "application/octet-stream")
+        uploading.file_uploader(key="file").set_value(file).run()
+        assert not uploading.exception
+        uploading.button(key="release").click().run()
+        current = _running(uploading)
+        current.job.cancel()
+        current.job.problem(timeout=120)
+        first.append((current.settings.data, float(current.dataset.rows[777_777, 1])))
+        uploading.run()
+    assert first[0][0] != first[1][0]
+    assert first[1][1] == float(rows[777_777, 1]) != first[0][1]
+
+
+# Clouds, links, lessons, code
+
+
+def test_cloud_comes_from_twins_and_costs_nothing(released: AppTest) -> None:
+    before = _spends(released)
+    released.segmented_control(key="twins").set_value(10).run()
+    released.button(key="ghosts_start").click().run()
+    cloud = released.session_state["explore_cloud"]
+    assert isinstance(cloud, Cloud)
+    assert cloud.job is not None
+    assert cloud.job.problem(timeout=120) is None
+    released.run()
+    assert cloud.tried == 10
+    assert f"Of 10 twins **{len(cloud.released)}** released" in _words(released)
+    figure = json.loads(released.get("plotly_chart")[0].proto.spec)
+    assert f"{len(cloud.released)} possible releases" in [line["name"] for line in figure["data"]]
+    assert _spends(released) == before
+
+
+def test_after_a_refusal_of_real_rows_there_is_nothing_to_draw_twins_from() -> None:
+    app = _open(source="Upload")
+    rows = np.random.default_rng(2).standard_normal((12_000, 2))
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), buffer)
+    app.file_uploader(key="file").set_value(("r.parquet", buffer.getvalue(), "")).run()
+    app.segmented_control(key="method").set_value("paper").run()
+    assert isinstance(_shown(_press(app)).outcome.result, Refusal)
+    assert "no public mixture to draw twins from" in _words(app)
+    assert "load_table" in script(_shown(app).run)
+    assert "a" in _shown(app).run.rows.columns  # type: ignore[union-attr]  # a file's rows
+
+
+def _address(app: AppTest) -> dict[str, str]:
+    query = parse_qs(urlparse(app.code[0].value).query)
+    return {name: values[0] for name, values in query.items()}
+
+
+def test_the_link_restores_the_whole_state() -> None:
+    given = {
+        "source": "Generate",
+        "kind": "Choose the separation…",
+        "true_k": "3",
+        "d": "4",
+        "separation": "6.5",
+        "n": "7,000",
+        "data_seed": "11",
+        "method": "Tight",
+        "k": "3",
+        "epsilon": "0.35",
+        "delta": "1e-08",
+        "auto": "false",
+        "alpha": "0.75",
+        "t": "123",
+        "seeded": "true",
+        "noise_seed": "99",
+        "across": "x3",
+        "up": "x1",
+    }
+    first = _open(**given)
+    assert _address(first) == given
+    again = _open(**_address(first))
+    assert _address(again) == given
+    assert again.number_input(key="noise_seed").value == 99
+    assert again.slider(key="separation").value == 6.5
+
+
+def test_nonsense_in_the_address_is_ignored() -> None:
+    app = _open(epsilon="nine", n="12", method="Magic", k="999", source="Moon")
+    assert app.select_slider(key="epsilon").value == 1.0
+    assert app.segmented_control(key="method").value == "lifted"
+
+
+def test_a_lesson_pins_its_question_and_takes_its_words_literally() -> None:
+    app = _open(lesson="First", question="<script>x</script> Why?", epsilon="2", n="10,000")
+    pinned = " ".join(part.proto.body for part in app.get("html"))
+    assert "&lt;script&gt;x&lt;/script&gt; Why?" in pinned
+    assert "<script>" not in pinned
+    assert app.select_slider(key="epsilon").value == 2.0
+    assert "10,000 rows (generated)" in _words(app)
+    app.button(key="leave_lesson").click().run()
+    assert "Why?" not in " ".join(part.proto.body for part in app.get("html"))
+    assert app.select_slider(key="epsilon").value == 2.0
+
+
+def test_lesson_links_are_made_on_the_page() -> None:
+    app = _open(n="10,000")
+    app.text_input(key="lesson_question").set_value("What & why?").run()
+    query = parse_qs(urlparse(app.code[1].value).query)
+    assert query["question"] == ["What & why?"]
+    assert query["n"] == ["10,000"]
+    assert query["data_seed"] == ["1"]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.title)
+def test_ready_made_lessons_set_what_they_say(lesson: Any) -> None:
+    app = _open(**lesson.values)
+    here = _address(app)
+    assert {name: here[name] for name in lesson.values} == dict(lesson.values)
+
+
+def test_link_keeps_the_page() -> None:
+    assert link_to("http://a:1/", {"e": "1"}) == "http://a:1/?e=1"
+    assert link_to("http://a:1/Audit", {"e": "1"}) == "http://a:1/Audit?e=1"
+
+
+def test_code_is_that_of_the_run(released: AppTest) -> None:
+    """`test_notebook` executes it; here, that the page writes down what it did."""
+    last = _shown(released)
+    run = last.run
+    assert run.rows == GeneratedRows("well_separated", 2, 2, 30_000, 1)
+    assert run.plan(last.dataset.n_rows, 2) == last.outcome.result.plan
+    assert (run.seed, run.rows.load()) == (0, last.dataset)
+    labels = [button.proto.label for button in released.get("download_button")]
+    assert labels == ["Record (JSON)", "Picture (HTML)", "Notebook", "Script"]
+
+
+# Tables and words
 
 
 def test_record_holds_nothing_but_what_may_be_shared(released: AppTest) -> None:
@@ -242,13 +606,28 @@ def test_record_holds_nothing_but_what_may_be_shared(released: AppTest) -> None:
     assert shared.keys() == {"released", "seeded", "budget", "mixture", "plan"}
 
 
-def test_component_table_reads_back() -> None:
-    mixture = random_mixture(3, 2, condition=4.0, rng=1)
-    table = component_table(mixture, ("a", "b"))
-    assert table["mean b"].tolist() == mixture.means[:, 1].tolist()
+def test_comparison_reads_back_and_matches() -> None:
+    truth = random_mixture(3, 2, separation=6.0, condition=4.0, rng=1)
+    other = Mixture(truth.weights, truth.means + 0.1, truth.covariances).permuted([2, 0, 1])
+    table = comparison_table({"True": truth, "Private": other}, truth, ("a", "b"))
+    mine = table[table["mixture"] == "Private"]
+    assert mine["component"].tolist() == [1, 2, 3]
+    assert mine["mean b"].tolist() == pytest.approx((truth.means[:, 1] + 0.1).tolist())
+    assert mine["error"].max() == pytest.approx(dist_gmm(other, truth))
+    assert table[table["mixture"] == "True"]["error"].isna().all()
     rebuilt = table["sd a"] * table["sd b"] * table["correlation"]
-    assert rebuilt.to_numpy() == pytest.approx(mixture.covariances[:, 0, 1])
-    assert "correlation" not in component_table(random_mixture(1, 3, rng=1), ("a", "b", "c"))
+    covariance = np.repeat(truth.covariances[:, 0, 1], 2)
+    assert rebuilt.to_numpy() == pytest.approx(covariance)
+    lone = comparison_table({"x": random_mixture(1, 3, rng=1)}, truth, ("a", "b", "c"))
+    assert "correlation" not in lone
+    assert lone["error"].isna().all()
+
+
+def test_matching_undoes_a_shuffle() -> None:
+    truth = random_mixture(4, 3, rng=2)
+    partner, errors = matched(truth.permuted([3, 1, 0, 2]), truth)
+    assert partner.tolist() == [3, 1, 0, 2]
+    assert errors == pytest.approx(np.zeros(4), abs=1e-12)
 
 
 def test_error_needs_equal_numbers_of_components() -> None:
@@ -263,6 +642,7 @@ def test_settings_name_what_changed() -> None:
     second = Settings("other", "other", "paper", 2.0, 1e-6, 0.5, 2, 50, None)
     assert first.changes_since(first) == []
     assert second.changes_since(first) == ["data was old_faithful", "ε was 1.0", "blocks was auto"]
+    assert second.run(SampleRows("old_faithful"), 50).n_blocks == 50
 
 
 @pytest.mark.parametrize(
@@ -289,14 +669,8 @@ def test_comparison_in_words() -> None:
     assert times_short(4e18, 100_000) == "40 trillion times the rows at hand"
 
 
-def test_auto_says_when_no_plan_would_pass() -> None:
-    app = _small(_open())
-    app.segmented_control(key="method").set_value("lifted").run()
-    assert any("no plan is expected to release" in error.value for error in app.error)
-    assert "Turn off Auto" in _words(app)
-    assert app.button(key="release").disabled
-    app.toggle(key="auto").set_value(False).run()
-    assert not app.button(key="release").disabled
+def test_markdown_from_outside_is_disarmed() -> None:
+    assert escaped("![x](http://y) :red[z]") == r"!\[x\](http\://y) \:red\[z\]"
 
 
 @pytest.mark.parametrize("spreads", [0.5, 4.0, 9.0])

@@ -71,8 +71,8 @@ def page() -> None:
             on_click=start,
             args=(settings, chosen),
         )
+        link = buttons.container(width="content")
         with buttons:
-            show_link(_link_values())
             show_plan(known)
         _spend_note(chosen.dataset)
         # In a container of its own what comes and goes does not push the rest about.
@@ -81,6 +81,9 @@ def page() -> None:
                 show_running()
             show_note()
         pending = [*known.pending, *_results(settings, chosen)]
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(_link_values())
     if pending:
         watch(pending)
 

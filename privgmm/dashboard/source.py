@@ -180,8 +180,6 @@ def _upload() -> Chosen | None:
         digests[file.file_id] = hashlib.blake2b(file.getbuffer(), digest_size=16).hexdigest()
     digest = digests[file.file_id]
     names, faults = _survey(digest, file)
-    if not names:
-        raise InvalidInput("no column holds numbers only: choose another file")
     if faults:
         st.warning(
             "Left out, because they hold more than numbers:\n" + "\n".join(faults),
@@ -206,6 +204,9 @@ def _survey(digest: str, _file: UploadedFile) -> tuple[tuple[str, ...], tuple[st
     """Names of the columns of numbers, and a line on each of the first few others."""
     content = _file.getvalue()
     names = numeric_columns(content, max_bytes=_MAX_BYTES)
+    if not names:
+        # It says why: no rows, or no numbers in them.
+        read_table(content, max_bytes=_MAX_BYTES)
     others = [name for name in column_names(content, max_bytes=_MAX_BYTES) if name not in names]
     faults = [_fault(content, name) for name in others[:_MOST_FAULTS]]
     if len(others) > len(faults):

@@ -255,11 +255,10 @@ def representative_figure(
 ) -> go.Figure:
     """Line 8: the fit that was picked, or the mean of those that agree, among all fits."""
     figure = go.Figure()
-    counted = weights > 0
-    outside = "not picked" if picked else "left out"
+    counted = (weights > 0) & (not picked)
     for mask, colour, label in (
-        (~counted, OUTSIDE, outside),
-        (counted & (not picked), NONPRIVATE.colour, "agree and count"),
+        (~counted, OUTSIDE, "all fits" if picked else "left out"),
+        (counted, NONPRIVATE.colour, "agree and count"),
     ):
         _add_ghosts(figure, fits, np.flatnonzero(mask), window, axes, colour=colour, label=label)
     for trace in mixtures_figure(nonprivate=chosen, axes=axes).data:

@@ -123,6 +123,7 @@ def test_pick_and_mean_are_told_apart(truth: Mixture) -> None:
     pick = representative_figure(fits, weights, truth, window, picked=True)
     assert not _named(pick, "agree and count")
     assert _named(pick, "the picked fit")
+    assert _named(pick, "all fits")
 
 
 def test_mask_and_refinement_mark_what_is_released(truth: Mixture) -> None:

@@ -256,10 +256,29 @@ def _chosen(reel: Reel) -> Scene:
     weights = curator.verdict.weights
     picked = not isinstance(reel.plan.space, LiftedSpace)
     counted = int((weights > 0).sum())
-    largest = float(weights.max() / weights.sum())
+    reference = curator.verdict.reference
+    counts = (
+        (
+            Number("Picked", f"block {reference + 1}", "The first with enough friends"),
+            Number(
+                "Its friends",
+                f"{curator.votes[reference]} of {weights.size}",
+                "Blocks that agree with it, itself included",
+            ),
+        )
+        if picked
+        else (
+            Number("Blocks that count", f"{counted} of {weights.size}", "Weight above zero"),
+            Number(
+                "Largest share",
+                f"{float(weights.max() / weights.sum()):.2%}",
+                "The most that one block weighs in what goes to the mask",
+            ),
+        )
+    )
     words = (
-        f"The first block with enough friends, block **{curator.verdict.reference + 1}**, speaks "
-        "for all. Whoever is picked after one row changes has a friend in common with it, so the "
+        f"The first block with enough friends, block **{reference + 1}**, speaks for all. "
+        "Whoever is picked after one row changes has a friend in common with it, so the "
         "two lie near each other."
         if picked
         else f"**{counted} blocks agree and are averaged**, each with a weight that climbs from 0 "
@@ -276,15 +295,7 @@ def _chosen(reel: Reel) -> Scene:
         if picked
         else "Instead of one fit, the mean of the whole core in the space of lifted matrices, "
         "where means exist, are unique, and move little when one block moves.",
-        numbers=(
-            Number("Blocks that count", f"{counted:,} of {weights.size:,}", "Weight above zero"),
-            Number(
-                "Largest share",
-                f"{largest:.2%}",
-                "The most that one block weighs in what goes to the mask",
-            ),
-            Number("γ", f"{reel.plan.gamma:.3g}", "The farthest one row can move what is masked"),
-        ),
+        numbers=(*counts, Number("γ", f"{reel.plan.gamma:.3g}", "How far one row can move it")),
         figure=lambda: film_figures.representative_figure(
             curator.fits,
             weights,
@@ -293,8 +304,8 @@ def _chosen(reel: Reel) -> Scene:
             picked=picked,
             names=_names(reel),
         ),
-        alt=f"All fits as thin outlines; {counted} of them count. On top, as a thick line, "
-        + ("the picked fit. " if picked else "their mean. ")
+        alt="All fits as thin outlines. On top, as a thick line, "
+        + ("the picked fit. " if picked else f"the mean of the {counted} that count. ")
         + figure_alt_text(nonprivate=reel.representative, columns=reel.dataset.columns),
         sharing=f"{LOCKED}: it is not masked yet.",
     )

@@ -1,0 +1,50 @@
+"""The page Planner as a person meets it: by its address, by a link, in light, dark and narrow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import settle
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "narrow"])
+def test_ask_and_share(browser: Browser, address: str, artifacts: Path, look: str) -> None:
+    narrow = look == "narrow"
+    context = browser.new_context(
+        color_scheme="dark" if look == "dark" else "light",
+        viewport={"width": 400, "height": 2700} if narrow else {"width": 1280, "height": 1500},
+    )
+    page = context.new_page()
+    # A cold link to the same question in each look; the answers are worked out once.
+    page.goto(f"{address}/Planner?budget=2")
+    settle(page)
+    metrics = page.locator("[data-testid='stMetricValue']")
+    expect(metrics).to_have_count(3, timeout=60_000)
+    expect(page.get_by_role("slider", name="Privacy budget")).to_have_attribute(
+        "aria-valuetext", "2"
+    )
+    assert "million" in metrics.nth(1).inner_text()
+    assert "× 10" in metrics.nth(2).inner_text()
+    expect(page.locator(".main-svg .legendtext").filter(has_text="Lifted")).to_have_count(
+        2, timeout=60_000
+    )
+    overflow = page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert overflow <= 0
+    page.wait_for_timeout(500)
+    page.screenshot(path=artifacts / f"planner-{look}.png")
+    if look == "light":
+        # Solving for something else is part of the link.
+        page.get_by_role("radio", name="ε").or_(
+            page.get_by_role("button", name="ε", exact=True)
+        ).first.click()
+        expect(page.get_by_role("slider", name="Rows at hand")).to_be_visible()
+        expect(page).to_have_url(re.compile("solve="))
+    context.close()

@@ -13,15 +13,15 @@ import math
 
 import numpy as np
 
-from privgmm.arrays import Array, BoolArray, IntArray, positive
+from privgmm.arrays import Array, IntArray, positive
 from privgmm.distances import forward_substitution
 from privgmm.errors import InvalidInput
 from privgmm.matching import bottleneck_matchings
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.pairwise import component_tables
 from privgmm.spaces import Randomness
+from privgmm.spaces.flatness import nearly_flat
 from privgmm.spaces.lifted_geometry import karcher_mean, lifted_distance, unlift
-from privgmm.spaces.lifted_kernels import skeel_conditions
 from privgmm.spaces.lifted_labels import blurred_pairs, geometry_of
 from privgmm.spaces.lifted_pairs import pairwise_lifted
 
@@ -31,9 +31,6 @@ MEAN_TOLERANCE = 1e-8
 """How far a computed mean may be from the true one, rounding included; gamma allows for it."""
 
 _SOLVER_TOLERANCE = 1e-10
-_LARGEST_CONDITION = 1e7
-"""Fits closer to flat than this are not compared: relative roots would round by more than the
-tolerance above. A relative root loses about 1e-16 times the condition number."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ class LiftedSpace:
         with, and where labels blur.
         """
         distances = pairwise_lifted(items)
-        flat = _nearly_flat(items)
+        flat = nearly_flat(items)
         distances[flat], distances[:, flat] = np.inf, np.inf
         if items.n_components == 1:
             return distances
@@ -137,16 +134,6 @@ class LiftedSpace:
             (item.means + np.einsum("kij,kj->ki", item.cholesky, means))[order],
             (item.cholesky @ cholesky)[order],
         )
-
-
-def _nearly_flat(items: MixtureBatch) -> BoolArray:
-    """Fits (t,) with a factor whose condition exceeds the largest allowed, each seen by itself."""
-    d = items.n_features
-    factors = np.where(items.ok[:, None, None, None], items.cholesky, np.eye(d))
-    conditions = np.empty(items.weights.size)
-    skeel_conditions(factors.reshape(-1, d, d), conditions)
-    worst = conditions.reshape(items.weights.shape).max(axis=1)
-    return np.asarray(~(worst <= _LARGEST_CONDITION), dtype=np.bool_)
 
 
 def _relative_roots(items: MixtureBatch, members: IntArray, reference: int) -> Array:

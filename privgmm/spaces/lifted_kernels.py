@@ -12,7 +12,7 @@ from numba import njit
 
 from privgmm.arrays import Array, IntArray
 
-__all__ = ["excess_traces", "listed_distances", "listed_excess", "skeel_conditions"]
+__all__ = ["excess_traces", "listed_distances", "listed_excess"]
 
 _LANES = 64
 # Eigenvalues of N N^T - I give those of ln N N^T well while those of N N^T lie within this ratio.
@@ -321,33 +321,3 @@ def _far_distance(E: Array) -> float:
             return np.inf
         square += np.log(x) ** 2
     return float(np.sqrt(square))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def skeel_conditions(factors: Array, values: Array) -> None:
-    """``‖|L^-1| |L|‖``, the largest row sum, of lower factors (n, d, d) into values (n,).
-
-    It bounds what forward substitution with L loses and, unlike the usual condition number,
-    does not mind columns in different units. A function of each factor alone, to the last bit.
-    """
-    n, d, _ = factors.shape
-    row = np.empty(d)
-    for q in range(n):
-        L = factors[q]
-        worst = 0.0
-        for r in range(d):
-            # row r of the inverse, from the right: x L = e_r
-            total = 0.0
-            for c in range(r, -1, -1):
-                x = 1.0 if c == r else 0.0
-                for s in range(c + 1, r + 1):
-                    x -= row[s] * L[s, c]
-                row[c] = x / L[c, c]
-            for c in range(r + 1):
-                size = 0.0
-                for s in range(c, r + 1):
-                    size += abs(row[s] * L[s, c])
-                total += size
-            if not total <= worst:
-                worst = total
-        values[q] = worst

@@ -12,6 +12,7 @@ from privgmm.matching import bottleneck_matchings
 from privgmm.mixture import Component, Mixture, MixtureBatch
 from privgmm.pairwise import ParamGeometry, component_tables, pairwise_dist_param
 from privgmm.spaces import Randomness
+from privgmm.spaces.flatness import nearly_flat
 
 __all__ = ["PaperSpace"]
 
@@ -44,8 +45,14 @@ class PaperSpace:
         return dist_param(first, second)
 
     def distances(self, items: MixtureBatch) -> Array:
-        """``dist_Param`` of all pairs (t, t); infinite where a fit failed."""
-        return pairwise_dist_param(items)
+        """``dist_Param`` of all pairs (t, t).
+
+        Infinite, diagonal included, for fits that failed or are too nearly flat to compute with.
+        """
+        distances = pairwise_dist_param(items)
+        flat = nearly_flat(items)
+        distances[flat], distances[:, flat] = np.inf, np.inf
+        return distances
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
         """``dist_Param`` of the pairs (first, second), each from its two fits alone."""

@@ -151,7 +151,7 @@ def exact_mask(
             if exact > worst * curve.delta(epsilon):
                 worst, where = exact / curve.delta(epsilon), f"at epsilon {epsilon:.3g}"
     return within(
-        f"mask, {plan.method}, k=1, d={plan.n_features}: exact",
+        f"mask, {plan.method}, k={plan.n_components}, d={plan.n_features}: one component, exact",
         "delta(epsilon) / priced <= 1",
         worst,
         1.0,
@@ -257,7 +257,7 @@ def masked_law(
     )
     gap = max(float(ks_2samp(a, b).statistic) for a, b in pairs)
     return within(
-        f"mask, {plan.method}, d={d}: law of the code",
+        f"mask, {plan.method}, k={plan.n_components}, d={d}: law of the code",
         "gap between outputs and formula (Kolmogorov)",
         gap,
         math.sqrt(-math.log(1e-6 / 6) / 2) * math.sqrt(2 / samples),

@@ -35,7 +35,6 @@ def test_the_condition_is_skeels(d: int, seed: int) -> None:
 
 def test_other_fits_do_not_change_the_verdict() -> None:
     """To the last bit: the limit falls between two neighbouring floats."""
-
     factors = np.tile(np.eye(2), (3, 1, 1, 1))
     factors[0, 0, 1, 0] = np.nextafter((LARGEST_CONDITION - 1) / 2, 0)
     factors[1, 0, 1, 0] = np.nextafter((LARGEST_CONDITION - 1) / 2, np.inf)

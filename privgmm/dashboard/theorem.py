@@ -135,8 +135,8 @@ def _guess() -> None:
     share = [math.log(c * 200) / math.log(200 / math.sqrt(2)) for c in (LOWEST, HIGHEST)]
     right = guess == _GUESSES[-1]
     st.markdown(
-        f"{':material/check: Yes' if right else ':material/close: No'}: **near Δ/√2** in every close pair we tried, "
-        f"{share[0]:.0%} to {share[1]:.0%} of the way up. The 1/200 can be improved about "
+        f"{':material/check: Yes' if right else ':material/close: No'}: **near Δ/√2** in every "
+        f"close pair we tried, {share[0]:.0%} to {share[1]:.0%} of the way up. The 1/200 can be improved about "
         f"{LOWEST * 200:.0f} times, the 1/√2 only {1 / HIGHEST / math.sqrt(2):.2f} times."
     )
 

@@ -137,7 +137,8 @@ def _guess() -> None:
     st.markdown(
         f"{':material/check: Yes' if right else ':material/close: No'}: **near Δ/√2** in every "
         f"close pair we tried, {share[0]:.0%} to {share[1]:.0%} of the way up. The 1/200 can be "
-        f"improved about {LOWEST * 200:.0f} times, the 1/√2 only {1 / HIGHEST / math.sqrt(2):.2f} times."
+        f"improved about {LOWEST * 200:.0f} times, the 1/√2 only "
+        f"{1 / HIGHEST / math.sqrt(2):.2f} times."
     )
 
 

@@ -46,8 +46,8 @@ _LOOK = """
   { min-width: min(100%, 14rem); }
 [class*="st-key-hidden-"] { display: none; }
 .privgmm-lesson { border-left: 0.3rem solid #D55E00; background: rgba(213, 94, 0, 0.10);
-  border-radius: 0.5rem; padding: 0.9rem 1.2rem; font-size: 1.15rem; line-height: 1.45;
-  overflow-wrap: anywhere; }
+  border-radius: 0.5rem; padding: 0.9rem 1.2rem; margin-top: 1.6rem;
+  font-size: 1.15rem; line-height: 1.45; overflow-wrap: anywhere; }
 .st-key-remedies button { white-space: normal; }
 @media (max-width: 640px) { .block-container { padding-left: 0.8rem; padding-right: 0.8rem; } }
 </style>

@@ -211,7 +211,7 @@ def show_table(outcome: Outcome, dataset: Dataset) -> None:
     reference = dataset.truth if dataset.truth is not None else baseline
     table = comparison_table(mixtures, reference, dataset.columns)
     numbers = {
-        name: st.column_config.NumberColumn(format="%.4g")
+        name: st.column_config.NumberColumn(format="%.4f" if name == "error" else "%.4g")
         for name in table.columns
         if name not in ("component", "mixture")
     }

@@ -164,11 +164,13 @@ def _weights(k: int, smallest: float | None, outlook: Outlook) -> Array:
 def lifted_feasible(
     n_rows: int, budget: Budget, k: int, d: int, smallest_weight: float | None = None
 ) -> bool:
-    """Whether `best_plan` would find a lifted plan for so many rows, without building it."""
-    return any(
-        _fits_budget(n_rows, budget, k, d, _weights(k, smallest_weight, outlook), outlook)
-        for outlook in reversed(OUTLOOKS)
-    )
+    """Whether `best_plan` would find a lifted plan for so many rows, without building it.
+
+    The most hopeful outlook decides: what a careful one allows, it allows too.
+    """
+    outlook = OUTLOOKS[-1]
+    weights = _weights(k, smallest_weight, outlook)
+    return _fits_budget(n_rows, budget, k, d, weights, outlook)
 
 
 def _fits_budget(

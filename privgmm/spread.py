@@ -81,7 +81,7 @@ def _counts(rows: float, weights: Array, n_blocks: int, rng: np.random.Generator
     deviations = rng.standard_normal((n_blocks, weights.size)) * np.sqrt(weights)
     # project out the total, which is fixed: exactly the multinomial's covariance
     deviations -= np.outer(deviations.sum(axis=1), weights)
-    return np.asarray(rows * weights + np.sqrt(rows) * deviations, dtype=np.float64)
+    return np.asarray(rows * weights + math.sqrt(rows) * deviations, dtype=np.float64)
 
 
 def _wishart_roots(counts: Array, d: int, rng: np.random.Generator) -> Array:

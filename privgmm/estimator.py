@@ -1,0 +1,397 @@
+"""The private mixture as a scikit-learn estimator; a front door over `best_plan` and `release`.
+
+Importing this module imports scikit-learn, so the package does it only when asked for
+`PrivateGaussianMixture`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from joblib import effective_n_jobs
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privgmm.arrays import Array, IntArray, positive
+from privgmm.budget import Budget
+from privgmm.calibration import calibrate, whole_number
+from privgmm.errors import InvalidInput, ReleaseRefused
+from privgmm.learners import Learner
+from privgmm.learners.em import EM
+from privgmm.ledger import Ledger
+from privgmm.mixture import Mixture
+from privgmm.plan import METHODS, Method, Plan
+from privgmm.planner import best_plan
+from privgmm.release import Outcome, Release, release
+
+__all__ = ["EXPECTED_FAILED_CHECKS", "PrivateGaussianMixture"]
+
+Auto = Literal["auto"]
+_FITTED = ("weights_", "means_", "covariances_", "outcome_", "mixture_")
+
+
+class PrivateGaussianMixture(DensityMixin, BaseEstimator):
+    """A Gaussian mixture learned under differential privacy, as a scikit-learn estimator.
+
+    `fit` spends the budget once and either releases a mixture or refuses. What it releases
+    (``weights_``, ``means_``, ``covariances_`` and everything `sample` draws) may be shown to
+    anyone. What it computes from rows afterwards may not, unless those rows are public:
+    **the outputs of** `predict`, `predict_proba`, `score_samples`, `score`, `bic` **and** `aic`
+    **are as private as the rows they are given**, also when these are the rows of `fit`.
+
+    Parameters
+    ----------
+    n_components : int
+        k, the number of Gaussians.
+    epsilon, delta : float
+        The TOTAL budget of a `fit`; neighbouring tables differ by replacing one row.
+    alpha : float or "auto"
+        Accuracy of the coarse release, see `calibrate`. "auto" lets `best_plan` choose.
+    n_blocks : int or "auto"
+        Blocks the rows are dealt into. "auto" lets `best_plan` choose.
+    method : {"lifted", "tight", "paper"}
+    refine : bool
+        Whether to sharpen the coarse release by noisy passes over all rows (`lifted`).
+    learner : Learner, optional
+        Any non-private learner of block fits; `EM` by default.
+    n_jobs : int, optional
+        Threads of the default learner: None is one, -1 all cores. The fits do not depend on it.
+    random_state : None, int, RandomState or Generator
+        None draws cryptographic noise. Anything else is repeatable: a demonstration that says
+        so (``outcome_.result.seeded``), NOT a private release.
+
+    Attributes
+    ----------
+    released_ : bool
+        Whether there is a mixture. If not, `fit` has warned with `ReleaseRefused`, and whatever
+        needs the mixture raises it with the remedy.
+    reason_ : str
+        Why there is none, and what would help; empty after a release.
+    weights_, means_, covariances_ : arrays (k,), (k, d), (k, d, d)
+        The released mixture; absent after a refusal.
+    mixture_ : Mixture
+        The same as one value; absent after a refusal.
+    budget_ : Budget or None
+        What was spent. None if nothing was: so few rows that no plan exists, which is public.
+    plan_ : Plan or None
+        How it was made.
+    outcome_ : Outcome or None
+        The result, and beside it the NON-private ``curator`` view, which holds the rows. It is
+        left out of pickles and deep copies, so these can be shared after a release.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal([5.0], [2.0], size=(4000, 1))
+    >>> model = PrivateGaussianMixture(epsilon=4.0, random_state=0).fit(rows)
+    >>> model.released_, model.means_.round(0).tolist()
+    (True, [[5.0]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        alpha: float | Auto = "auto",
+        n_blocks: int | Auto = "auto",
+        method: Method = "lifted",
+        refine: bool = True,
+        learner: Learner | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.n_blocks = n_blocks
+        self.method = method
+        self.refine = refine
+        self.learner = learner
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 - scikit-learn's signature
+        *,
+        groups: npt.ArrayLike | None = None,
+        ledger: Ledger | None = None,
+    ) -> Self:
+        """Release a mixture from the rows of X once, or refuse.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n, d)
+            One row per person; n is public.
+        y : ignored
+        groups : array-like (n,), optional
+            Who each row belongs to, to protect all rows of a person together.
+        ledger : Ledger, optional
+            Told of the spend before noise is drawn.
+
+        Raises
+        ------
+        InvalidInput
+            If a parameter or the table breaks a rule. Nothing is spent then.
+
+        Warns
+        -----
+        ReleaseRefused
+            If there is no mixture to show: the private test said no, or, with nothing spent,
+            there are too few rows for any plan.
+        """
+        self._check_parameters()
+        rows: Array = validate_data(self, X, dtype=np.float64)
+        plan, problem = self._plan(self._units(rows, groups), rows.shape[1])
+        outcome: Outcome | None = None
+        if plan is not None and not problem:
+            outcome = release(
+                rows,
+                plan,
+                learner=self._learner(),
+                rng=self._noise(),
+                ledger=ledger,
+                groups=groups,
+            )
+        self._store(plan, outcome, problem)
+        return self
+
+    def _check_parameters(self) -> None:
+        """Every rule that the data have no part in."""
+        Budget(self.epsilon, self.delta)
+        whole_number(self.n_components, "n_components", 1)
+        if self.method not in METHODS:
+            raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if self.alpha != "auto":
+            alpha = positive(self.alpha, "alpha")
+            if self.method != "lifted" and alpha > 1:
+                raise InvalidInput(
+                    f"alpha must be at most 1 for method {self.method!r}, got {self.alpha!r}"
+                )
+        if self.n_blocks != "auto":
+            whole_number(self.n_blocks, "n_blocks", 5)
+        if not isinstance(self.refine, (bool, np.bool_)):
+            raise InvalidInput(f"refine must be True or False, got {self.refine!r}")
+        if self.n_jobs is not None:
+            jobs = whole_number(self.n_jobs, "n_jobs", -(2**31))
+            if jobs == 0:
+                raise InvalidInput("n_jobs must not be 0: pass None for one thread, -1 for all")
+        if self.learner is not None and not hasattr(self.learner, "fit_blocks"):
+            raise InvalidInput(
+                f"learner must have fit_blocks, like EM; got {type(self.learner).__name__}"
+            )
+        self._noise_is_known()
+
+    def _noise_is_known(self) -> None:
+        state = self.random_state
+        if isinstance(state, np.random.Generator):
+            return
+        try:
+            check_random_state(state)
+        except ValueError as problem:
+            raise InvalidInput(
+                f"random_state must be None (private), a seed in 0..2^32 - 1, a RandomState or a "
+                f"Generator, got {state!r}"
+            ) from problem
+
+    def _units(self, rows: Array, groups: npt.ArrayLike | None) -> int:
+        """Who can be dealt into blocks: rows, or persons where rows are grouped."""
+        if groups is None:
+            return len(rows)
+        labels = np.asarray(groups)
+        if labels.shape != (len(rows),):
+            raise InvalidInput(f"groups must name one person a row: ({len(rows)},), {labels.shape}")
+        return len(np.unique(labels))
+
+    def _plan(self, n: int, d: int) -> tuple[Plan | None, str]:
+        """A plan from public numbers, or why there is none; the parameters are valid."""
+        k = int(self.n_components)
+        free = self.alpha == "auto" or self.n_blocks == "auto"
+        plan: Plan | None = None
+        try:
+            if free or (self.refine and self.method == "lifted"):
+                plan = best_plan(
+                    n,
+                    method=self.method,
+                    epsilon=self.epsilon,
+                    delta=self.delta,
+                    n_components=k,
+                    n_features=d,
+                    refine=bool(self.refine),
+                )
+        except InvalidInput as problem:
+            if free:
+                return None, _unspent(str(problem))
+        if self.alpha != "auto" or self.n_blocks != "auto":
+            try:
+                plan = self._calibrated(plan, d)
+            except InvalidInput as problem:
+                return None, _unspent(str(problem))
+        elif plan is not None and self.method != "lifted" and (need := plan.rows_needed()) > n:
+            # a lifted plan exists only where it is expected to pass; hold the others to the same
+            return plan, _unspent(
+                f"method {self.method!r} takes about {need:.2g} rows here and there are {n}: use "
+                "method 'lifted', raise epsilon, or set alpha and n_blocks to try anyway"
+            )
+        least = max(k * (d + 1), d + 2)
+        if plan is not None and n // plan.n_blocks < least:
+            return plan, _unspent(
+                f"{n} rows in {plan.n_blocks} blocks leave {n // plan.n_blocks} a block, but {k} "
+                f"components in {d} dimensions need at least {least}: use fewer blocks, fewer "
+                "components or more rows"
+            )
+        return plan, ""
+
+    def _calibrated(self, auto: Plan | None, d: int) -> Plan:
+        """A plan with the chosen alpha or blocks; the rest as `best_plan` would have it."""
+        alpha, blocks = self.alpha, self.n_blocks
+        if auto is not None:
+            alpha = auto.alpha if alpha == "auto" else alpha
+            blocks = auto.n_blocks if blocks == "auto" else blocks
+        plan = calibrate(
+            self.method,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            alpha=float(alpha),
+            n_components=int(self.n_components),
+            n_features=d,
+            n_blocks=int(blocks),
+            refine=None if auto is None else auto.refine,
+        )
+        weight = None if auto is None else auto.smallest_weight
+        return dataclasses.replace(plan, smallest_weight=weight)
+
+    def _learner(self) -> Learner:
+        if self.learner is not None:
+            return self.learner
+        return EM(int(self.n_components), n_threads=int(effective_n_jobs(self.n_jobs)))
+
+    def _noise(self) -> np.random.Generator | int | None:
+        """What `release` calls rng; None stays None, so that nothing repeatable slips in."""
+        state = self.random_state
+        if state is None or isinstance(state, np.random.Generator):
+            return state
+        if isinstance(state, (int, np.integer)):
+            return int(state)
+        return int(check_random_state(state).randint(2**31 - 1))
+
+    def _store(self, plan: Plan | None, outcome: Outcome | None, problem: str) -> None:
+        for name in _FITTED:
+            self.__dict__.pop(name, None)
+        result = None if outcome is None else outcome.result
+        self.plan_ = plan
+        self.outcome_ = outcome
+        self.budget_ = None if result is None else result.budget
+        self.released_ = isinstance(result, Release)
+        if isinstance(result, Release):
+            self.reason_ = ""
+            self.mixture_ = result.mixture
+            self.weights_ = result.mixture.weights
+            self.means_ = result.mixture.means
+            self.covariances_ = result.mixture.covariances
+            return
+        self.reason_ = problem if result is None else result.reason
+        warnings.warn(ReleaseRefused(self.reason_), stacklevel=3)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What may leave the process: all but the curator's view, which holds the rows."""
+        state = dict(super().__getstate__())
+        state.pop("outcome_", None)
+        return state
+
+    # ------------------------------------------------------------------- using the mixture
+
+    def _released(self) -> Mixture:
+        check_is_fitted(self, "released_")
+        if not self.released_:
+            raise ReleaseRefused(self.reason_)
+        return self.mixture_
+
+    def _rows(self, X: Any) -> Array:
+        check_is_fitted(self, "released_")
+        rows: Array = validate_data(self, X, dtype=np.float64, reset=False)
+        return rows
+
+    def _joint(self, X: Any) -> Array:
+        rows = self._rows(X)
+        return self._released().log_joint(rows)
+
+    def score_samples(self, X: Any) -> Array:
+        """Log density at each row (n,). NOT private: it speaks about the rows given."""
+        rows = self._rows(X)
+        return self._released().log_density(rows)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+        """Mean log density. NOT private: it speaks about the rows given."""
+        return float(np.mean(self.score_samples(X)))
+
+    def predict(self, X: Any) -> IntArray:
+        """The likeliest component of each row (n,). NOT private: it speaks about the rows."""
+        return np.asarray(np.argmax(self._joint(X), axis=1), dtype=np.int64)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Chances of the components (n, k). NOT private: it speaks about the rows given."""
+        return np.asarray(softmax(self._joint(X), axis=1), dtype=np.float64)
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, IntArray]:
+        """Draw rows (n, d) and their components (n,) from the release; costs no privacy."""
+        mixture = self._released()
+        n = whole_number(n_samples, "n_samples", 1)
+        state = self._noise()
+        if isinstance(state, int):
+            # not the stream the noise came from: rows must not repeat it
+            state = np.random.default_rng([state, 1])
+        return mixture.sample_with_labels(n, rng=state)
+
+    def _n_parameters(self) -> int:
+        k, d = self._released().means.shape
+        return int(k * d * (d + 1) // 2 + k * d + k - 1)
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on X, lower is better. NOT private."""
+        scores = self.score_samples(X)
+        return float(-2 * scores.sum() + self._n_parameters() * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion on X, lower is better. NOT private."""
+        return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+
+def _unspent(problem: str) -> str:
+    return f"Nothing was spent: {problem}."
+
+
+_FEW = "calls {} after fitting 20 to 80 rows, from which nothing can be released at this budget"
+
+EXPECTED_FAILED_CHECKS: dict[str, str] = {
+    "check_fit_score_takes_y": _FEW.format("score"),
+    "check_estimators_dtypes": _FEW.format("predict"),
+    "check_dtype_object": _FEW.format("predict"),
+    "check_pipeline_consistency": _FEW.format("score"),
+    "check_estimators_pickle": _FEW.format("predict"),
+    "check_f_contiguous_array_estimator": _FEW.format("predict"),
+    "check_methods_sample_order_invariance": _FEW.format("predict"),
+    "check_methods_subset_invariance": _FEW.format("predict"),
+    "check_dict_unchanged": _FEW.format("predict"),
+    "check_fit_idempotent": _FEW.format("predict"),
+}
+"""Checks of scikit-learn that a private estimator with the default budget must fail, and why.
+
+For ``check_estimator(PrivateGaussianMixture(), expected_failed_checks=...)``. Each fits a tiny
+table and then asks for the mixture; a refusal answers with `ReleaseRefused`. With the same tables
+enlarged until a release is possible, all of them pass.
+"""

@@ -1,0 +1,343 @@
+"""The estimator: scikit-learn's own checks, releases, refusals, and what may leave the process."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.mixture import GaussianMixture
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import _safe_indexing
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import validate_data
+
+from privgmm import EM, InvalidInput, MemoryLedger, Mixture, ReleaseRefused, dist_gmm
+from privgmm.arrays import Array
+from privgmm.estimator import EXPECTED_FAILED_CHECKS, PrivateGaussianMixture
+
+TRUTH = Mixture([0.4, 0.6], [[-4.0], [4.0]], [[[1.0]], [[2.0]]])
+USES = ("predict", "predict_proba", "score_samples", "score", "bic", "aic")
+
+
+def make(n_components: int = 2, **changes: Any) -> Any:
+    options: dict[str, Any] = {
+        "epsilon": 8.0,
+        "delta": 1e-5,
+        "alpha": 1.0,
+        "n_blocks": 100,
+        "refine": False,
+        "random_state": 0,
+    }
+    return PrivateGaussianMixture(n_components, **(options | changes))
+
+
+@pytest.fixture(scope="module")
+def rows() -> Array:
+    return TRUTH.sample(25_000, rng=1)
+
+
+@pytest.fixture(scope="module")
+def fitted(rows: Array) -> Any:
+    """Everything left to Auto, as most users would."""
+    return PrivateGaussianMixture(2, epsilon=8.0, delta=1e-5, random_state=0).fit(rows)
+
+
+# ------------------------------------------------------------------- scikit-learn's checks
+
+
+class Enlarged(PrivateGaussianMixture):
+    """Takes every row many times, so that scikit-learn's tiny tables can be released."""
+
+    releases = 0
+
+    def fit(self, X: Any, y: Any = None) -> Enlarged:  # type: ignore[override]  # noqa: ARG002
+        n = len(validate_data(self, X))
+        if n > 1:
+            X = _safe_indexing(X, np.tile(np.arange(n), 20_000 // n))
+        super().fit(X)
+        Enlarged.releases += int(self.released_)
+        return self
+
+
+ENLARGED = Enlarged(epsilon=8.0, delta=1e-3, alpha=2.0, n_blocks=60, refine=False)
+
+
+def expected(estimator: PrivateGaussianMixture) -> dict[str, str]:
+    return {} if isinstance(estimator, Enlarged) else EXPECTED_FAILED_CHECKS
+
+
+@pytest.mark.filterwarnings("ignore::privgmm.errors.ReleaseRefused")
+@parametrize_with_checks(
+    [PrivateGaussianMixture(), ENLARGED],
+    expected_failed_checks=expected,
+    xfail_strict=True,
+)
+def test_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_enlarged_tables_are_released() -> None:
+    before = Enlarged.releases
+    small = np.random.default_rng(0).normal(size=(20, 3))
+    model = clone(ENLARGED).set_params(random_state=0).fit(small)
+    assert model.released_
+    assert Enlarged.releases == before + 1
+
+
+# ------------------------------------------------------------------------------- releases
+
+
+def test_releases_the_mixture(fitted: Any) -> None:
+    assert fitted.released_
+    assert fitted.reason_ == ""
+    assert fitted.weights_.shape == (2,)
+    assert fitted.means_.shape == (2, 1)
+    assert fitted.covariances_.shape == (2, 1, 1)
+    assert fitted.n_features_in_ == 1
+    assert not hasattr(fitted, "feature_names_in_")
+    assert dist_gmm(fitted.mixture_, TRUTH) < 0.1
+    assert fitted.plan_.budget.covers(fitted.budget_)
+    assert fitted.budget_.epsilon <= 8.0
+    assert fitted.outcome_.result.mixture == fitted.mixture_
+
+
+def test_agrees_with_the_mixture_class_of_scikit_learn(fitted: Any, rows: Array) -> None:
+    """A second implementation, given the released parameters."""
+    other = GaussianMixture(2)
+    other.weights_, other.means_ = fitted.weights_, fitted.means_
+    other.covariances_ = fitted.covariances_
+    other.precisions_cholesky_ = np.linalg.inv(np.linalg.cholesky(fitted.covariances_)).swapaxes(
+        1, 2
+    )
+    x = rows[:500]
+    np.testing.assert_array_equal(fitted.predict(x), other.predict(x))
+    np.testing.assert_allclose(fitted.predict_proba(x), other.predict_proba(x), atol=1e-12)
+    np.testing.assert_allclose(fitted.score_samples(x), other.score_samples(x), rtol=1e-10)
+    for name in ("score", "bic", "aic"):
+        np.testing.assert_allclose(getattr(fitted, name)(x), getattr(other, name)(x), rtol=1e-10)
+
+
+def test_samples_follow_the_release(fitted: Any) -> None:
+    x, labels = fitted.sample(40_000)
+    assert x.shape == (40_000, 1)
+    assert labels.shape == (40_000,)
+    for j, weight in enumerate(fitted.weights_):
+        mine = x[labels == j, 0]
+        assert abs(len(mine) / 40_000 - weight) < 4 * np.sqrt(weight * (1 - weight) / 40_000)
+        error = np.sqrt(fitted.covariances_[j, 0, 0] / len(mine))
+        assert abs(mine.mean() - fitted.means_[j, 0]) < 4 * error
+    np.testing.assert_array_equal(x, fitted.sample(40_000)[0])
+    with pytest.raises(InvalidInput, match="n_samples"):
+        fitted.sample(0)
+
+
+@pytest.mark.parametrize(
+    "state", [3, np.random.RandomState(3), np.random.default_rng(3), np.random.RandomState]
+)
+def test_seeds_repeat_and_are_recorded(state: Any, rows: Array) -> None:
+    if state is np.random.RandomState:
+        with pytest.raises(InvalidInput, match="random_state"):
+            make(random_state=state).fit(rows)
+        return
+    first = make(random_state=copy.deepcopy(state)).fit(rows)
+    again = make(random_state=copy.deepcopy(state)).fit(rows)
+    assert first.outcome_.result.seeded
+    assert first.mixture_ == again.mixture_
+    assert first.mixture_ != make(random_state=4).fit(rows).mixture_
+
+
+def test_without_a_seed_noise_is_cryptographic(rows: Array) -> None:
+    first, again = (make(random_state=None).fit(rows) for _ in range(2))
+    assert not first.outcome_.result.seeded
+    assert first.mixture_ != again.mixture_
+    assert first.sample(3)[0].tolist() != first.sample(3)[0].tolist()
+
+
+def test_threads_do_not_change_the_release(rows: Array) -> None:
+    assert make(n_jobs=2).fit(rows).mixture_ == make().fit(rows).mixture_
+
+
+def test_chosen_alpha_and_blocks_are_used(rows: Array) -> None:
+    model = make(alpha=0.8, n_blocks=90).fit(rows)
+    assert (model.plan_.alpha, model.plan_.n_blocks) == (0.8, 90)
+    assert model.plan_.refine is None
+    half: Any = PrivateGaussianMixture(
+        2, epsilon=8.0, delta=1e-5, alpha=0.8, random_state=0, learner=EM(2, n_restarts=2)
+    ).fit(rows)
+    assert half.plan_.alpha == 0.8
+    assert half.plan_.refine is not None
+    assert half.plan_.budget.covers(half.budget_)
+
+
+def test_persons_with_many_rows(rows: Array) -> None:
+    persons = np.arange(len(rows)) // 2
+    model = make(n_blocks=60).fit(rows, groups=persons)
+    assert model.released_
+    used = model.outcome_.curator.positions.ravel()
+    assert len(np.unique(persons[used])) == used.size
+    with pytest.raises(InvalidInput, match="groups"):
+        make().fit(rows, groups=persons[:-1])
+
+
+# ------------------------------------------------------------------------------- refusals
+
+
+def test_a_refusal_is_spent_and_says_what_would_help(rows: Array) -> None:
+    ledger = MemoryLedger()
+    model = make().fit(rows, ledger=ledger)
+    one_hump = np.random.default_rng(0).normal(size=(25_000, 1))
+    with pytest.warns(ReleaseRefused, match="may help"):
+        model.fit(one_hump, ledger=ledger)
+    assert not model.released_
+    assert len(ledger.entries) == 2
+    assert model.budget_ is not None
+    assert not model.outcome_.released
+    for name in ("weights_", "means_", "covariances_", "mixture_"):
+        assert not hasattr(model, name)
+    for name in USES:
+        with pytest.raises(ReleaseRefused, match="More rows"):
+            getattr(model, name)(one_hump[:3])
+    with pytest.raises(ReleaseRefused, match="More rows"):
+        model.sample()
+    with pytest.raises(ReleaseRefused, match="More rows"):
+        pickle.loads(pickle.dumps(model)).sample()
+
+
+@pytest.mark.parametrize(
+    ("changes", "n"),
+    [
+        ({"alpha": "auto", "n_blocks": "auto"}, 300),
+        ({"alpha": "auto", "n_blocks": "auto", "method": "tight"}, 25_000),
+        ({"alpha": "auto", "n_blocks": "auto", "method": "paper"}, 25_000),
+        ({"n_blocks": 5}, 25_000),
+        ({}, 150),
+    ],
+)
+def test_hopeless_plans_are_refused_before_anything_is_spent(
+    changes: dict[str, Any], n: int, rows: Array
+) -> None:
+    ledger = MemoryLedger()
+    model = make(**changes)
+    with pytest.warns(ReleaseRefused, match="Nothing was spent"):
+        model.fit(rows[:n], ledger=ledger)
+    assert not model.released_
+    assert model.budget_ is None
+    assert model.outcome_ is None
+    assert ledger.entries == ()
+    with pytest.raises(ReleaseRefused, match="Nothing was spent"):
+        model.predict(rows[:3])
+
+
+def test_nothing_works_before_fitting() -> None:
+    with pytest.raises(NotFittedError):
+        make().sample()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_components": 0},
+        {"n_components": 1.5},
+        {"epsilon": 0},
+        {"epsilon": float("nan")},
+        {"epsilon": "much"},
+        {"delta": 1.0},
+        {"delta": -1e-6},
+        {"alpha": -1},
+        {"alpha": "small"},
+        {"alpha": 2.0, "method": "tight"},
+        {"n_blocks": 4},
+        {"n_blocks": "many"},
+        {"method": "best"},
+        {"refine": "yes"},
+        {"n_jobs": 0},
+        {"n_jobs": "all"},
+        {"learner": object()},
+        {"learner": EM(3)},
+        {"random_state": "seed"},
+        {"random_state": -1},
+    ],
+)
+def test_bad_parameters_are_named_and_cost_nothing(changes: dict[str, Any], rows: Array) -> None:
+    ledger = MemoryLedger()
+    with pytest.raises(InvalidInput, match=next(iter(changes))):
+        make(**changes).fit(rows, ledger=ledger)
+    assert ledger.entries == ()
+
+
+def test_constant_columns_are_bad_input() -> None:
+    x = np.column_stack([TRUTH.sample(25_000, rng=0), np.ones(25_000)])
+    with pytest.raises(InvalidInput, match="constant"):
+        make().fit(x)
+
+
+# ----------------------------------------------------------- what may leave the process
+
+
+def contains(haystack: bytes, row: npt.NDArray[Any]) -> bool:
+    return row.tobytes() in haystack
+
+
+def test_pickles_and_copies_hold_no_rows(rows: Array) -> None:
+    model = make().fit(rows)
+    view = pickle.dumps(model.outcome_)
+    assert contains(view, rows[:8]), "the curator's view does hold them: the search works"
+    data = pickle.dumps(model)
+    assert not any(contains(data, row) for row in rows[::50])
+    assert len(data) < 20_000
+    for other in (pickle.loads(data), copy.deepcopy(model)):
+        assert not hasattr(other, "outcome_")
+        assert other.mixture_ == model.mixture_
+        np.testing.assert_array_equal(other.predict(rows[:9]), model.predict(rows[:9]))
+
+
+def test_clones_are_unfitted_and_alike() -> None:
+    model = make(learner=EM(2, n_restarts=3))
+    other = clone(model)
+    assert other.get_params() == model.get_params()
+    assert not hasattr(other, "released_")
+
+
+# -------------------------------------------------------------------------- other tables
+
+
+def test_data_frames_and_pipelines(rows: Array) -> None:
+    frame = pd.DataFrame(rows, columns=["height"])
+    model = make().fit(frame)
+    assert model.feature_names_in_.tolist() == ["height"]
+    assert model.mixture_ == make().fit(rows).mixture_
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"height": "weight"}))
+    pipe = make_pipeline(FunctionTransformer(np.negative), make()).fit(frame)
+    assert dist_gmm(pipe[-1].mixture_, TRUTH.transformed([[-1.0]], [0.0])) < 0.3
+    assert pipe.score(frame) == pytest.approx(pipe[-1].score(-frame))
+
+
+def test_polars_frames(rows: Array) -> None:
+    polars = pytest.importorskip("polars")
+    model = make().fit(polars.DataFrame({"height": rows[:, 0]}))
+    assert model.feature_names_in_.tolist() == ["height"]
+    assert model.mixture_ == make().fit(rows).mixture_
+
+
+def test_the_package_does_not_import_scikit_learn() -> None:
+    code = "import sys, privgmm; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_fit_warns_at_the_line_of_the_caller() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make().fit(np.zeros((3, 1)))
+    assert [w.filename for w in caught] == [__file__]

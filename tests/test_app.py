@@ -211,7 +211,7 @@ def test_releases_add_up(refused: AppTest) -> None:
     once = _shown(refused).outcome.result.budget.epsilon
     _press(refused)
     assert _spends(refused) == 2
-    assert f"Released 2 times from these rows in this session: together ε = {2 * once:.4g}" in (
+    assert f"Asked 2 times of these rows in this session: together ε = {2 * once:.4g}" in (
         _words(refused)
     )
 

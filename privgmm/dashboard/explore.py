@@ -109,8 +109,8 @@ def _spend_note(dataset: Dataset) -> None:
     epsilon, delta = sum(b.epsilon for b in spent), sum(b.delta for b in spent)
     times = "once" if len(spent) == 1 else f"{len(spent)} times"
     st.caption(
-        f"Released {times} from these rows in this session: together ε = {epsilon:.4g}, "
-        f"δ = {delta:.3g} (the sum, which holds for any sequence of releases)."
+        f"Asked {times} of these rows in this session: together ε = {epsilon:.4g}, "
+        f"δ = {delta:.3g} (the sum, which holds for any sequence of answers)."
     )
 
 
@@ -194,6 +194,8 @@ def _picture(
         columns=dataset.columns,
         n_rows=dataset.n_rows,
     )
+    # Upright at the side, where it does not cover the legend.
+    figure.update_layout(modebar={"orientation": "v", "bgcolor": "rgba(0,0,0,0)"})
     words = figure_alt_text(
         dataset.n_rows,
         true=dataset.truth,

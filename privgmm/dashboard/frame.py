@@ -41,7 +41,7 @@ _LOOK = """
 .st-key-sharing > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
   { flex-wrap: wrap; }
 .st-key-split > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
-  { min-width: min(100%, 19rem); }
+  { min-width: min(100%, 15rem); }
 .st-key-sharing > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
   { min-width: min(100%, 14rem); }
 [class*="st-key-hidden-"] { display: none; }

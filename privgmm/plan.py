@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from privgmm import constants
@@ -34,6 +35,9 @@ __all__ = [
 
 Method: TypeAlias = Literal["paper", "tight", "lifted"]
 METHODS: tuple[Method, ...] = ("paper", "tight", "lifted")
+
+_WIDEST_NOISE = 1e5
+"""Of a test read from a file: wider noise than any number of blocks that fits in memory needs."""
 
 
 def friend_radius(gamma: float) -> float:
@@ -134,7 +138,8 @@ class Plan:
             gamma = 2 * self.tau * core_sensitivity(self.test) + 2 * MEAN_TOLERANCE
             mask = lifted_mask_curve(gamma, self.space.eta, d + 1)
         else:
-            gamma = math.expm1(2 * math.log1p(self.tau))
+            # distances themselves are computed to a relative 1e-9
+            gamma = math.expm1(2 * math.log1p(self.tau)) * (1 + 1e-8)
             s = self.space
             mask = paper_mask_curve(gamma, s.eta_weight, s.eta_mean, s.eta_cov, d)
         total = gaussian_curve(self.test.sigma) + k * mask
@@ -146,10 +151,7 @@ class Plan:
     def spent(self) -> Budget:
         """The total guarantee, priced afresh from the plan's own numbers.
 
-        Raises
-        ------
-        PrivGMMError
-            If the numbers do not belong to a private mechanism at all.
+        Raises `PrivGMMError` if the numbers do not belong to a private mechanism at all.
         """
         if self.test.n_blocks != self.n_blocks:
             raise PrivGMMError(
@@ -172,8 +174,8 @@ class Plan:
 
     def _spent_paper(self, test: PopulousTest) -> Budget:
         """Theorem 2.3 with whatever the test and the mask cost at these noise levels."""
-        if not isinstance(self.space, PaperSpace) or self.n_blocks != test.n_blocks:
-            raise PrivGMMError("not private: test and space do not belong to method 'paper'")
+        if not isinstance(self.space, PaperSpace) or self.refine is not None:
+            raise PrivGMMError("not private: space or refinement do not belong to method 'paper'")
         k, d, s = self.n_components, self.n_features, self.space
         # two fits within tau of a common third are within 2 z tau <= gamma <= 1 (Lemma 5.2)
         gamma = 2 * constants.TRIANGLE_FACTOR * self.tau
@@ -285,5 +287,114 @@ class Plan:
             "smallest_weight": self.smallest_weight,
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """Inverse of `to_dict`: checked as to form, not priced (that is `spent`).
+
+        Clearance is not written down: it is ``separation tau``, what the account asks for.
+
+        Raises `InvalidInput` if a field is missing, of the wrong kind or contradicts another.
+        """
+        form = _Form(data, "plan")
+        method = form.of("method")
+        if method not in METHODS:
+            raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        tau, separation = form.number("tau"), form.number("separation", zero=True)
+        blocks = form.whole("n_blocks", 1)
+        test, noise = form.part("test"), form.part("noise")
+        space: PaperSpace | LiftedSpace
+        if method == "lifted":
+            space = LiftedSpace(noise.number("eta"), clearance=separation * tau)
+        else:
+            space = PaperSpace(*map(noise.number, ("eta_weight", "eta_mean", "eta_cov")))
+        kind = "populous" if method == "paper" else "agreement"
+        if test.of("kind") != kind:
+            raise InvalidInput(f"the test of method {method!r} is of kind {kind!r}")
+        weight = None if form.of("smallest_weight") is None else form.number("smallest_weight")
+        return cls(
+            method=method,
+            budget=Budget(form.number("epsilon"), form.number("delta")),
+            alpha=form.number("alpha"),
+            beta=form.number("beta"),
+            n_components=form.whole("n_components", 1),
+            n_features=form.whole("n_features", 1),
+            n_blocks=blocks,
+            gamma=form.number("gamma"),
+            separation=separation,
+            test=(_populous if kind == "populous" else _agreement)(test, blocks, tau),
+            space=space,
+            refine=None if form.of("refine") is None else _refinement(form.part("refine")),
+            smallest_weight=weight,
+        )
+
     def _repr_html_(self) -> str:
         return plan_html(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """A JSON object being read, field by field."""
+
+    data: Mapping[str, Any]
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, Mapping):
+            raise InvalidInput(f"{self.name} must be a JSON object, got {type(self.data).__name__}")
+
+    def of(self, key: str) -> Any:
+        if key not in self.data:
+            raise InvalidInput(f"{self.name} must have a field {key!r}")
+        return self.data[key]
+
+    def part(self, key: str) -> _Form:
+        return _Form(self.of(key), f"{self.name}.{key}")
+
+    def number(self, key: str, *, zero: bool = False) -> float:
+        return self._checked(self.of(key), key, zero=zero)
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        values = self.of(key)
+        if not isinstance(values, list | tuple):
+            raise InvalidInput(f"{self.name}.{key} must be a list of numbers")
+        return tuple(self._checked(value, key) for value in values)
+
+    def _checked(self, value: Any, key: str, *, zero: bool = False) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInput(f"{self.name}.{key} must be a number, got a {type(value).__name__}")
+        # squares and their inverses must stay within what floating point holds
+        if not (1e-150 <= value <= 1e150 or (zero and value == 0)):
+            raise InvalidInput(f"{self.name}.{key} must be positive and neither huge nor tiny")
+        return float(value)
+
+    def whole(self, key: str, least: int) -> int:
+        value = self.of(key)
+        if type(value) is not int or not least <= value < 2**53:
+            raise InvalidInput(f"{self.name}.{key} must be a whole number, {least} or more")
+        return value
+
+
+def _agreement(form: _Form, blocks: int, tau: float) -> AgreementTest:
+    sigma = form.number("sigma")
+    if sigma > _WIDEST_NOISE:
+        raise InvalidInput(f"{form.name}.sigma must be at most {_WIDEST_NOISE:g}, got {sigma!r}")
+    sizes = (form.whole(key, 1) for key in ("m", "M", "G"))
+    return AgreementTest(blocks, tau, sigma, form.whole("threshold", -(2**53)), *sizes)
+
+
+def _populous(form: _Form, blocks: int, tau: float) -> PopulousTest:
+    epsilon = form.number("epsilon")
+    if epsilon > 1:
+        raise InvalidInput(f"{form.name}.epsilon must be at most 1 (Lemma 5.1), got {epsilon!r}")
+    test = PopulousTest(blocks, tau, epsilon, form.number("delta"))
+    for key, value in (("bound", test.noise.bound), ("threshold", test.threshold)):
+        if not math.isclose(form.number(key), value, rel_tol=1e-9):
+            raise InvalidInput(f"{form.name}.{key} must be {value!r} for these numbers")
+    return test
+
+
+def _refinement(form: _Form) -> Refinement:
+    scales, multipliers = form.numbers("scales"), form.numbers("multiplier")
+    if len(scales) != 3 or form.of("steps") != len(multipliers):
+        raise InvalidInput(f"{form.name} must have three scales and as many multipliers as steps")
+    return Refinement(multipliers, form.numbers("radius"), scales)

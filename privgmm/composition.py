@@ -1,0 +1,198 @@
+"""What several releases from one data set cost together.
+
+The ledger keeps the spends; this says what they add up to, and whether one more fits a cap.
+
+Notes
+-----
+One account covers all methods. Fix neighbours D and D', what was shown so far, and the inner
+coins of the next release (how rows are dealt, where learners start); P and Q are the laws of
+its output from D and D'. In each case below there is a measure ``P' <= P`` that lacks at most
+``shortfall`` of P's mass and satisfies, for every order a,
+
+    integral of (dP'/dQ)^a dQ  <=  exp((a - 1) R(a)).
+
+- `tight` and `lifted`, both statistics h >= 0: P' = P, R is the plan's Rényi curve.
+- `tight` and `lifted`, one of them h = -1: that one always refuses and the other releases with
+  probability at most ``P(Z >= theta)``. So P' = min(P, Q) lacks at most that much, and its
+  ratio is at most one: R = 0.
+- Any release that is (epsilon, delta)-private: P' = min(P, e^epsilon Q) lacks at most delta, and
+  R(a) = epsilon. This is how `paper` enters.
+
+Multiply the P' of all releases: the product lacks at most the sum of the shortfalls, and at one
+order a its a-th moments multiply. Since ``x - e^E <= x^a e^(-(a-1)E) (a-1)^(a-1) / a^a``, the
+whole sequence is (E, D)-private if, for the conversion of `RenyiCurve.epsilon`,
+
+    sum of R_i(a) + conversion(a, D - sum of shortfalls)  <=  E.
+
+For a given list of plans any order may be taken, so `total` takes the best. A cap must hold
+even if each plan is chosen after looking at the releases before it. Then the order, and how D
+is divided, must not hang on them: `Measure` fixes both before the first release. With the order
+fixed, ``prod of (dP'_i/dQ_i)^a exp(-(a-1) R_i(a))`` is a supermartingale under Q whatever is
+chosen next, and the bound above survives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from privgmm.agreement import AgreementTest
+from privgmm.arrays import Array, positive
+from privgmm.budget import Budget
+from privgmm.errors import InvalidInput
+from privgmm.noise import DiscreteGaussian
+from privgmm.plan import Plan
+from privgmm.renyi import ORDERS, RenyiCurve
+
+__all__ = ["Measure", "Spend", "added", "total"]
+
+_CONVERSION_SHARE = 0.1
+"""Of a cap's delta: what the conversion gets. The rest is for shortfalls, which add up, while
+the conversion feels its share only through a logarithm."""
+
+_BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Spend:
+    """What one release costs, released or refused.
+
+    Parameters
+    ----------
+    budget : Budget
+        Its own guarantee.
+    curve : RenyiCurve or None
+        Its Rényi account; None if it has none (method `paper`).
+    shortfall : float
+        The delta it needs beside the curve; that of `budget` without a curve.
+    """
+
+    budget: Budget
+    curve: RenyiCurve | None
+    shortfall: float
+
+    @classmethod
+    def of(cls, plan: Plan) -> Spend:
+        """The price of a plan, computed afresh."""
+        budget = plan.spent()
+        if not isinstance(plan.test, AgreementTest):
+            return cls(budget, None, budget.delta)
+        chance = DiscreteGaussian(plan.test.sigma).survival(plan.test.threshold)
+        return cls(budget, plan.curve(), chance)
+
+
+def added(spends: Iterable[Spend]) -> Budget:
+    """Epsilons and deltas each added up; a delta of one or more reads as just below one."""
+    listed = list(spends)
+    if not listed:
+        raise InvalidInput("nothing was spent: there is no total")
+    epsilon = math.fsum(spend.budget.epsilon for spend in listed)
+    delta = math.fsum(spend.budget.delta for spend in listed)
+    return Budget(epsilon, min(delta, _BELOW_ONE))
+
+
+def total(spends: Iterable[Spend], delta: float | None = None) -> Budget:
+    """The guarantee of a list of releases together.
+
+    Parameters
+    ----------
+    spends : iterable of Spend
+        At least one.
+    delta : float, optional
+        Where to convert; by default the sum of the deltas.
+
+    Returns
+    -------
+    Budget
+        The smaller of the joint Rényi account and plain addition, at `delta` if that can be
+        had, else by addition alone; never below the cost of any one of them.
+    """
+    listed = list(spends)
+    plain = added(listed)
+    at = plain.delta if delta is None else positive(delta, "delta", below=1.0)
+    choices = [plain.epsilon] if plain.delta <= at else []
+    left = at - math.fsum(spend.shortfall for spend in listed)
+    # for one release the two cases exclude each other, so its own price is already the best
+    if 0 < left < 1 and len(listed) > 1:
+        values = np.zeros_like(ORDERS)
+        for spend in listed:
+            values = values + (spend.budget.epsilon if spend.curve is None else spend.curve.values)
+        choices.append(RenyiCurve(values).epsilon(left))
+    choices = [epsilon for epsilon in choices if math.isfinite(epsilon)]
+    if not choices:
+        return plain
+    return Budget(
+        max(min(choices), *(spend.budget.epsilon for spend in listed)),
+        max(at, *(spend.budget.delta for spend in listed)),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """How the spends of one data set are held against its cap, fixed before the first of them.
+
+    Parameters
+    ----------
+    cap : Budget
+    order : int or None
+        Position in `ORDERS` of the one order at which curves are added. None: epsilons and
+        deltas are added.
+    """
+
+    cap: Budget
+    order: int | None
+
+    def __post_init__(self) -> None:
+        if self.order is not None and not 0 <= self.order < ORDERS.size:
+            raise InvalidInput(f"order must lie in 0..{ORDERS.size - 1}, got {self.order}")
+
+    @classmethod
+    def choose(cls, cap: Budget, first: Spend) -> Measure:
+        """The measure by which most releases priced like the first would fit the cap."""
+        plain = min(cap.epsilon / first.budget.epsilon, cap.delta / first.budget.delta)
+        losses, shortfalls = _charges(first)
+        with np.errstate(divide="ignore"):
+            fits = np.minimum(_room(cap) / losses, _shortfall_room(cap) / shortfalls)
+        best = int(np.argmax(fits))
+        return cls(cap, best if math.floor(float(fits[best])) > plain else None)
+
+    def admits(self, spends: Sequence[Spend]) -> bool:
+        """Whether these spends, all together and each by itself, stay within the cap."""
+        if not all(self.cap.covers(spend.budget) for spend in spends):
+            return False
+        if self.order is None:
+            return self.cap.covers(added(spends))
+        charges = [_charges(spend) for spend in spends]
+        losses = math.fsum(float(loss[self.order]) for loss, _ in charges)
+        shortfalls = math.fsum(float(shortfall[self.order]) for _, shortfall in charges)
+        room = float(_room(self.cap)[self.order])
+        return losses <= room and shortfalls <= _shortfall_room(self.cap)
+
+
+def _charges(spend: Spend) -> tuple[Array, Array]:
+    """Loss and shortfall at each order: by the curve, or by (epsilon, delta) where that is less.
+
+    Which of the two depends on the plan alone.
+    """
+    plain = np.full_like(ORDERS, spend.budget.epsilon)
+    if spend.curve is None:
+        return plain, np.full_like(ORDERS, spend.budget.delta)
+    by_curve = spend.curve.values <= plain
+    return (
+        np.where(by_curve, spend.curve.values, plain),
+        np.where(by_curve, spend.shortfall, spend.budget.delta),
+    )
+
+
+def _room(cap: Budget) -> Array:
+    """What losses may add up to at each order: epsilon less the price of the conversion."""
+    d = cap.delta * _CONVERSION_SHARE
+    conversion = np.log1p(-1 / ORDERS) - (math.log(d) + np.log(ORDERS)) / (ORDERS - 1)
+    return np.asarray(cap.epsilon - conversion)
+
+
+def _shortfall_room(cap: Budget) -> float:
+    return cap.delta * (1 - _CONVERSION_SHARE)

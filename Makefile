@@ -34,7 +34,7 @@ $(VENV)/.test: pyproject.toml | $(PY)
 
 # The dashboard, on http://localhost:8501
 app: $(VENV)/.app
-	$(PY) -m streamlit run app.py
+	$(PY) -m privgmm.dashboard.launch
 
 lint: $(VENV)/.test
 	$(PY) -m ruff check .

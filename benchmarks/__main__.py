@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("em", "distances", "release")
+NAMES = ("em", "distances", "release", "dashboard")
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ def _tight(
     # less noise in the test costs more of the budget: the largest scale that can pass is best
     sigma, theta, fixed = candidates[-1]
     space, gamma = _tight_mask(budget, alpha, miss, k, d, fixed)
-    tau = friend_radius(gamma) * (1 - 1e-12)
+    tau = friend_radius(gamma) * (1 - 2e-8)
     return Plan(
         method="tight",
         budget=budget,

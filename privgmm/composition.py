@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -54,6 +54,8 @@ _CONVERSION_SHARE = 0.1
 the conversion feels its share only through a logarithm."""
 
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+_Charges = Callable[["Spend"], tuple[Array, Array]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,20 +116,27 @@ def total(spends: Iterable[Spend], delta: float | None = None) -> Budget:
     plain = added(listed)
     at = plain.delta if delta is None else positive(delta, "delta", below=1.0)
     choices = [plain.epsilon] if plain.delta <= at else []
-    left = at - math.fsum(spend.shortfall for spend in listed)
     # for one release the two cases exclude each other, so its own price is already the best
-    if 0 < left < 1 and len(listed) > 1:
-        values = np.zeros_like(ORDERS)
-        for spend in listed:
-            values = values + (spend.budget.epsilon if spend.curve is None else spend.curve.values)
-        choices.append(RenyiCurve(values).epsilon(left))
-    choices = [epsilon for epsilon in choices if math.isfinite(epsilon)]
-    if not choices:
+    if len(listed) > 1:
+        choices += [_joint(listed, at, charges) for charges in (_by_curve, _charges)]
+    best = min(choices, default=math.inf)
+    if not math.isfinite(best):
         return plain
     return Budget(
-        max(min(choices), *(spend.budget.epsilon for spend in listed)),
+        max(best, *(spend.budget.epsilon for spend in listed)),
         max(at, *(spend.budget.delta for spend in listed)),
     )
+
+
+def _joint(spends: list[Spend], delta: float, charges: _Charges) -> float:
+    """The best order's epsilon at `delta`; infinite if the shortfalls leave nothing of it."""
+    losses, shortfalls = np.zeros_like(ORDERS), np.zeros_like(ORDERS)
+    for spend in spends:
+        loss, shortfall = charges(spend)
+        losses, shortfalls = losses + loss, shortfalls + shortfall
+    left = delta - shortfalls
+    values = losses + _conversion(np.where(left > 0, left, delta))
+    return max(0.0, float(np.where(left > 0, values, np.inf).min()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,26 +181,35 @@ class Measure:
         return losses <= room and shortfalls <= _shortfall_room(self.cap)
 
 
-def _charges(spend: Spend) -> tuple[Array, Array]:
-    """Loss and shortfall at each order: by the curve, or by (epsilon, delta) where that is less.
-
-    Which of the two depends on the plan alone.
-    """
-    plain = np.full_like(ORDERS, spend.budget.epsilon)
+def _by_curve(spend: Spend) -> tuple[Array, Array]:
+    """Loss and shortfall at each order: by the curve if there is one, else by (epsilon, delta)."""
     if spend.curve is None:
-        return plain, np.full_like(ORDERS, spend.budget.delta)
-    by_curve = spend.curve.values <= plain
+        return np.full_like(ORDERS, spend.budget.epsilon), np.full_like(ORDERS, spend.shortfall)
+    return spend.curve.values, np.full_like(ORDERS, spend.shortfall)
+
+
+def _charges(spend: Spend) -> tuple[Array, Array]:
+    """The same, but by (epsilon, delta) wherever the curve says more than epsilon.
+
+    Which of the two holds at an order depends on the plan alone.
+    """
+    losses, shortfalls = _by_curve(spend)
+    less = losses <= spend.budget.epsilon
     return (
-        np.where(by_curve, spend.curve.values, plain),
-        np.where(by_curve, spend.shortfall, spend.budget.delta),
+        np.where(less, losses, spend.budget.epsilon),
+        np.where(less, shortfalls, spend.budget.delta),
     )
+
+
+def _conversion(delta: Array | float) -> Array:
+    """What turning Rényi losses into (epsilon, delta) adds at each order."""
+    a = ORDERS
+    return np.asarray(np.log1p(-1 / a) - (np.log(delta) + np.log(a)) / (a - 1))
 
 
 def _room(cap: Budget) -> Array:
     """What losses may add up to at each order: epsilon less the price of the conversion."""
-    d = cap.delta * _CONVERSION_SHARE
-    conversion = np.log1p(-1 / ORDERS) - (math.log(d) + np.log(ORDERS)) / (ORDERS - 1)
-    return np.asarray(cap.epsilon - conversion)
+    return np.asarray(cap.epsilon - _conversion(cap.delta * _CONVERSION_SHARE))
 
 
 def _shortfall_room(cap: Budget) -> float:

@@ -89,7 +89,8 @@ class SQLiteLedger:
         From `content_fingerprint`, or any name that stands for the data set. The file keeps
         only its HMAC-SHA256 under a random salt of its own: two files cannot be matched, and
         the name or the data cannot be read back. (Whoever has the file *and* the data can
-        check that they belong together.)
+        check that they belong together.) Costs are those of one row, or of one person if all
+        its releases name their ``groups``: the two do not add up, so keep them apart by name.
     cap : Budget, optional
         The most that all spends together may cost. The first cap given is kept in the file and
         holds for every process from then on, also for those that give none; another value is

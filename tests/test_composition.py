@@ -233,6 +233,27 @@ def test_what_a_cap_admits_costs_no_more_than_it(method: Method, cap: Budget) ->
         assert number > 1.5 * min(cap.epsilon / 0.4, cap.delta / 1e-6)
 
 
+def test_spends_without_a_bound_at_the_order_count_by_their_own_guarantee() -> None:
+    """A curve that is infinite where the others are added does not shut the account."""
+    cap = Budget(4.0, 1e-4)
+    narrow = Spend(
+        Budget(0.3, 1e-6), RenyiCurve(np.where(ORDERS < 1.5, 0.001, np.inf)), shortfall=1e-7
+    )
+    measure = Measure.choose(cap, SPENDS["lifted"])
+    assert measure.order is not None
+    assert ORDERS[measure.order] > 1.5
+    mixed = [SPENDS["lifted"], narrow, SPENDS["paper"], narrow]
+    assert measure.admits(mixed)
+    both = total(mixed, cap.delta)
+    assert cap.covers(both)
+    assert both.epsilon <= added(mixed).epsilon
+    many = mixed
+    while measure.admits([*many, narrow, SPENDS["tight"]]):
+        many = [*many, narrow, SPENDS["tight"]]
+    assert len(many) > len(mixed)
+    assert cap.covers(total(many, cap.delta))
+
+
 def test_a_spend_beyond_the_cap_by_itself_never_fits() -> None:
     large = a_spend("tight", 3.0, 1e-6)
     assert not Measure.choose(Budget(2.0, 1e-3), SPENDS["tight"]).admits([large])

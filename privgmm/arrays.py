@@ -32,7 +32,7 @@ def finite_array(
     """
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, OverflowError) as problem:
         raise InvalidInput(f"{name} must hold numbers only: {problem}") from problem
     if shape is not None and (
         array.ndim != len(shape)
@@ -61,7 +61,7 @@ def positive(value: float, name: str, *, below: float = np.inf) -> float:
     """A finite number in (0, below), or a clear error."""
     try:
         number = float(value)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, OverflowError) as problem:
         raise InvalidInput(f"{name} must be a number, got {value!r}") from problem
     if not (0 < number < below) or not np.isfinite(number):
         limit = "" if below == np.inf else f" and below {below:g}"

@@ -94,7 +94,7 @@ def _affordable(fixed: RenyiCurve, budget: Budget) -> float | None:
     low, high = math.log(0.05), math.log(1e5)
     if (fixed + gaussian_curve(math.exp(high))).epsilon(budget.delta) > budget.epsilon:
         return None
-    for _ in range(40):
+    for _ in range(26):
         middle = (low + high) / 2
         if (fixed + gaussian_curve(math.exp(middle))).epsilon(budget.delta) <= budget.epsilon:
             high = middle

@@ -85,11 +85,13 @@ class Mixture:
         s = finite_array(covariances, "covariances", (k, d, d))
         scale = np.sqrt(np.abs(np.einsum("kii->ki", s)))
         bound = _ASYMMETRY * scale[:, :, None] * scale[:, None, :]
-        if (np.abs(s - s.swapaxes(1, 2)) > bound).any():
+        with np.errstate(over="ignore"):
+            lopsided = (np.abs(s - s.swapaxes(1, 2)) > bound).any()
+        if lopsided:
             raise InvalidInput(
                 "covariances must be symmetric (to 1e-8 of their scale): pass (S + S.T) / 2"
             )
-        s = (s + s.swapaxes(1, 2)) / 2
+        s = s / 2 + s.swapaxes(1, 2) / 2
         try:
             factor: Array = np.asarray(np.linalg.cholesky(s), dtype=np.float64)
         except np.linalg.LinAlgError as problem:
@@ -99,7 +101,8 @@ class Mixture:
         self._store(w, m, s, factor)
 
     def _store(self, weights: Array, means: Array, covariances: Array, factor: Array) -> None:
-        total = weights.sum()
+        with np.errstate(over="ignore"):
+            total = weights.sum()
         if (weights < 0).any() or abs(total - 1) > _WEIGHT_SUM:
             raise InvalidInput(f"weights must be >= 0 and sum to 1, got {weights.tolist()}")
         # weights already normalised up to rounding are kept as they are, bit by bit

@@ -25,6 +25,7 @@ from privgmm.mixture import Mixture
 __all__ = ["as_csv", "as_json", "file_content", "output", "progress_bar", "read_mixture", "say"]
 
 _BAR = 30
+_LARGEST = 1e60
 
 
 def say(text: str) -> None:
@@ -115,11 +116,19 @@ def read_mixture(path: Path) -> Mixture:
         }
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            return Mixture.from_dict(data)
+            mixture = Mixture.from_dict(data)
     except InvalidInput as problem:
         raise InvalidInput(f"{str(path)!r}: {problem}") from problem
     except OverflowError as problem:
         raise InvalidInput(f"{str(path)!r} holds numbers beyond 1e308: {problem}") from problem
+    deviations = np.diagonal(mixture.cholesky, axis1=1, axis2=2)
+    sizes = np.concatenate([np.abs(mixture.means).ravel(), deviations.ravel()])
+    if not (sizes.max() <= _LARGEST and deviations.min() >= 1 / _LARGEST):
+        raise InvalidInput(
+            f"{str(path)!r}: means and deviations must lie within 1e±60, or their squares and "
+            "ratios leave the range of floats: change the units"
+        )
+    return mixture
 
 
 def as_csv(rows: Array, names: list[str], *, header: bool) -> str:

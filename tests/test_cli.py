@@ -274,6 +274,29 @@ def test_from_outside(folder: Path) -> None:
         assert process.wait(60) == 0
 
 
+@pytest.mark.parametrize("size", [1e59, 1e-59, 1e61, 1e-61, 1e150, 5e-324, 1.7e308])
+def test_units_beyond_reason_are_refused(run: Any, tmp_path: Path, size: float) -> None:
+    """They would overflow far from here; up to 1e60 everything is finite."""
+    path = tmp_path / "far.json"
+    path.write_text(json.dumps({"mean": [size], "covariance": [[size * size or size]]}))
+    fine = 1e-60 < size < 1e60
+    done = run("sample", path, "-n", 3, "--json")
+    assert done.code == (0 if fine else 2)
+    if fine:
+        assert np.isfinite(done.json()["rows"]).all()
+        assert run("tv", path, path, "--json").json()["tv"] == 0
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(1e14, 1.0), (0.0, 1e40), (1.0, 1e-40)])
+def test_mixtures_of_very_different_scales_are_not_compared(
+    run: Any, tmp_path: Path, folder: Path, mean: float, variance: float
+) -> None:
+    path = tmp_path / "far.json"
+    cov = [[variance, 0], [0, variance]]
+    path.write_text(json.dumps({"mean": [mean, 0], "covariance": cov}))
+    assert "offset" in run("tv", path, folder / "truth.json").err
+
+
 # ------------------------------------------------------------------------ malformed input
 
 numbers: st.SearchStrategy[Any] = st.one_of(

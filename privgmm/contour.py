@@ -207,7 +207,12 @@ def contour_overlap(
         _load(delta[n], lam[n], square[n], False, form)
         if _slope(0.5 + 0.0j, form, 0.0)[0].real < 0.0:
             _load(delta[n], lam[n], square[n], True, form)
-        gap, log_mass, panels[n] = _follow(form, 0.0, 0.0, _saddle(form, 0.0, False), False)
+        start = _saddle(form, 0.0, False)
+        gap, log_mass, panels[n] = _follow(form, 0.0, 0.0, start, False)
+        level = _log_moment(complex(start, 0.0), form).real
+        if panels[n] < 0 and level < -750.0:
+            # Chernoff: too far apart for the contour, and the overlap underflows
+            log_mass, panels[n] = level, 0
         if log_mass > -0.6931471805599453:
             tv[n], log_overlap[n] = gap, math.log1p(-gap)
         else:
@@ -239,7 +244,11 @@ def contour_hockey_stick(
         if _slope(0.5 + 0.0j, form, tilt)[0].real < 0.0:
             _load(delta[n], lam[n], square[n], True, form)
             tilt, offset = -epsilon[n], epsilon[n]
-        gap, log_mass, panels[n] = _follow(form, tilt, offset, _saddle(form, tilt, False), False)
+        start = _saddle(form, tilt, False)
+        gap, log_mass, panels[n] = _follow(form, tilt, offset, start, False)
+        level = _log_moment(complex(start, 0.0), form).real + tilt * start + offset
+        if panels[n] < 0 and level < -750.0:
+            log_mass, panels[n] = level, 0
         out[n] = gap if log_mass > -0.6931471805599453 else -math.expm1(log_mass)
 
 

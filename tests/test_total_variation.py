@@ -390,3 +390,15 @@ def test_running_out_of_panels_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(total_variation, "contour_overlap", exhausted)
     with pytest.raises(NotConverged, match="panels"):
         gaussian_tv([0.0], [[1.0]], [1.0], [[1.0]])
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e6, 1e9, 1e12, 1e100])
+@pytest.mark.parametrize("variance", [1.0, 2.0])
+def test_gaussians_far_apart_do_not_overlap(shift: float, variance: float) -> None:
+    """Beyond what the contour resolves, the Chernoff bound says enough."""
+    far = ([0.0], [[1.0]], [shift], [[variance]])
+    assert gaussian_tv(*far) == 1.0
+    assert gaussian_hockey_stick(*far, 1.0) == 1.0
+    assert gaussian_log_overlap(*far) == pytest.approx(
+        -0.5 * (shift / (1 + variance**0.5)) ** 2, rel=1e-3
+    )

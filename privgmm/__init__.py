@@ -8,6 +8,8 @@ Start with `best_plan` and `release`; `calibrate` keeps every knob in your hands
 True
 """
 
+from typing import TYPE_CHECKING, Any
+
 from privgmm.agreement import AgreementTest, Verdict
 from privgmm.bounds import (
     TVBounds,
@@ -35,6 +37,7 @@ from privgmm.forecast import Forecast, forecast_error
 from privgmm.learners import Learner
 from privgmm.learners.em import EM
 from privgmm.ledger import Ledger, MemoryLedger
+from privgmm.ledger_store import SQLiteLedger
 from privgmm.matching import bottleneck_matching
 from privgmm.mixture import Component, Mixture, MixtureBatch
 from privgmm.mixture_variation import mixture_tv
@@ -42,12 +45,16 @@ from privgmm.noise import DiscreteGaussian, TruncatedLaplace
 from privgmm.plan import METHODS, Plan
 from privgmm.planner import best_plan
 from privgmm.populous import Bottom, PopulousTest, private_populous_estimator
+from privgmm.receipt import make_receipt, verify_receipt
 from privgmm.refinement import Refinement
 from privgmm.release import CuratorView, Outcome, Refusal, Release, release
 from privgmm.renyi import RenyiCurve
 from privgmm.spaces.lifted import LiftedSpace
 from privgmm.spaces.paper import PaperSpace
 from privgmm.total_variation import gaussian_hockey_stick, gaussian_tv
+
+if TYPE_CHECKING:
+    from privgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
 
 __version__ = "0.1.0"
 
@@ -80,6 +87,7 @@ __all__ = [
     "Release",
     "ReleaseRefused",
     "RenyiCurve",
+    "SQLiteLedger",
     "TVBounds",
     "TruncatedLaplace",
     "Verdict",
@@ -98,6 +106,7 @@ __all__ = [
     "lemma_6_3",
     "load_sample",
     "load_table",
+    "make_receipt",
     "mixture_tv",
     "pinsker",
     "private_populous_estimator",
@@ -107,4 +116,14 @@ __all__ = [
     "theorem_1_8",
     "theorem_b_1",
     "theorem_b_2",
+    "verify_receipt",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`PrivateGaussianMixture` on demand: scikit-learn takes a second to import."""
+    if name == "PrivateGaussianMixture":
+        from privgmm.estimator import PrivateGaussianMixture
+
+        return PrivateGaussianMixture
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

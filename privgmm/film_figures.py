@@ -18,7 +18,15 @@ import plotly.graph_objects as go
 
 from privgmm.arrays import Array, IntArray
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.plotting import GRID, NONPRIVATE, PRIVATE, ROWS, TRUE, mixtures_figure, thinned
+from privgmm.plotting import (
+    NONPRIVATE,
+    PRIVATE,
+    ROWS,
+    TRUE,
+    dressed,
+    mixtures_figure,
+    thinned,
+)
 
 __all__ = [
     "BLOCK_LOOKS",
@@ -26,7 +34,6 @@ __all__ = [
     "BlockLook",
     "Window",
     "blocks_figure",
-    "dressed",
     "fits_figure",
     "mask_figure",
     "refinement_figure",
@@ -73,28 +80,6 @@ def window_of(rows: Array, axes: Sequence[int] = (0, 1)) -> Window:
     room = 0.3 * np.where(high > low, high - low, 1.0)
     (x0, y0), (x1, y1) = (low - room).tolist(), (high + room).tolist()
     return Window((x0, x1), (y0, y1))
-
-
-def dressed(figure: go.Figure, height: int = 460) -> go.Figure:
-    """The figure with transparent ground, quiet grid, legend above and no wide margins."""
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend={
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.01,
-            "x": 0,
-            "bgcolor": "rgba(0,0,0,0)",
-        },
-        hovermode="closest",
-        dragmode="pan",
-    )
-    for update in (figure.update_xaxes, figure.update_yaxes):
-        update(gridcolor=GRID, zeroline=False, showline=False, automargin=True)
-    return figure
 
 
 def _framed(figure: go.Figure, window: Window, flat: bool, names: Sequence[str]) -> go.Figure:

@@ -12,10 +12,18 @@ import plotly.graph_objects as go
 
 from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array, IntArray
-from privgmm.film_figures import BLOCK_LOOKS, OUTSIDE, Window, dressed, window_of
+from privgmm.film_figures import BLOCK_LOOKS, OUTSIDE, Window, window_of
 from privgmm.guessing import Score
 from privgmm.mixture import Mixture
-from privgmm.plotting import NONPRIVATE, PRIVATE, ROWS, TRUE, mixtures_figure, thinned
+from privgmm.plotting import (
+    NONPRIVATE,
+    PRIVATE,
+    ROWS,
+    TRUE,
+    dressed,
+    mixtures_figure,
+    thinned,
+)
 from privgmm.privacy_loss import MeasuredDelta
 
 __all__ = ["delta_figure", "flip_figure", "flip_votes_figure", "round_figure", "score_figure"]

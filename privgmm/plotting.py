@@ -28,6 +28,7 @@ __all__ = [
     "ROWS",
     "TRUE",
     "Look",
+    "dressed",
     "ellipse",
     "figure_alt_text",
     "ghosts_label",
@@ -158,7 +159,7 @@ def mixtures_figure(
         figure.update_yaxes(title_text=names[pair[1]])
         if 1 / _EQUAL_UP_TO <= spans[0] / spans[1] <= _EQUAL_UP_TO:
             figure.update_yaxes(scaleanchor="x", scaleratio=1)
-    _dress(figure, height)
+    dressed(figure, height)
     return figure
 
 
@@ -320,7 +321,8 @@ def _rows_label(shown: int, total: int) -> str:
     return f"{total:,} rows" if shown == total else f"{shown:,} of {total:,} rows"
 
 
-def _dress(figure: go.Figure, height: int) -> None:
+def dressed(figure: go.Figure, height: int = 460) -> go.Figure:
+    """The figure with transparent ground, quiet grid, legend above and no wide margins."""
     figure.update_layout(
         height=height,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
@@ -339,6 +341,7 @@ def _dress(figure: go.Figure, height: int) -> None:
     )
     for update in (figure.update_xaxes, figure.update_yaxes):
         update(gridcolor=GRID, zeroline=False, showline=False, automargin=True)
+    return figure
 
 
 def figure_alt_text(

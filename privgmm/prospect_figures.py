@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from privgmm.arrays import Array
-from privgmm.plotting import GRID, NONPRIVATE, PRIVATE
+from privgmm.plotting import NONPRIVATE, PRIVATE, dressed
 from privgmm.prospects import Prospect
 
 __all__ = [
@@ -121,23 +121,7 @@ def error_figure(
 
 
 def _dress(figure: go.Figure, n_rows: float | None, height: int) -> None:
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend={
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.01,
-            "x": 0,
-            "bgcolor": "rgba(0,0,0,0)",
-        },
-        hovermode="closest",
-        dragmode="pan",
-    )
-    for update in (figure.update_xaxes, figure.update_yaxes):
-        update(gridcolor=GRID, zeroline=False, showline=False, automargin=True)
+    dressed(figure, height)
     figure.update_xaxes(
         title_text="rows",
         type="log",

@@ -18,7 +18,7 @@ from privgmm.arrays import Array
 from privgmm.bounds import LOWER, PREMISE, UPPER, TVBounds
 from privgmm.errors import InvalidInput
 from privgmm.gaussian_pairs import KINDS, PairCloud
-from privgmm.plotting import GRID, NONPRIVATE, PRIVATE, TRUE, ellipse
+from privgmm.plotting import GRID, NONPRIVATE, PRIVATE, TRUE, dressed, ellipse
 
 __all__ = [
     "DIMENSION_COLOURS",
@@ -111,38 +111,20 @@ def band_figure(
     if pair is not None:
         _add_star(figure, scale, pair, swapped_delta)
     low, high = scale.span
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend={
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.01,
-            "x": 0,
-            "bgcolor": "rgba(0,0,0,0)",
-            "itemsizing": "constant",
-        },
-        hovermode="closest",
-        dragmode="pan",
-        clickmode="event+select",
-    )
-    grid = {"gridcolor": GRID, "zeroline": False, "showline": False, "automargin": True}
+    dressed(figure, height)
+    figure.update_layout(clickmode="event+select")
     ticks = {"dtick": 1, "exponentformat": "power", "showexponent": "all"}
     figure.update_xaxes(
         title_text="parameter distance Δ",
         type="log",
         range=[math.log10(_LEAST), math.log10(_MOST)],
         **ticks,
-        **grid,
     )
     figure.update_yaxes(
         title_text=scale.title,
         type="log",
         range=[math.log10(low), math.log10(high)],
         **ticks,
-        **grid,
     )
     return figure
 

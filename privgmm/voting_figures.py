@@ -12,9 +12,13 @@ from plotly.subplots import make_subplots
 
 from privgmm.agreement import AgreementTest, Verdict, h_index
 from privgmm.arrays import Array, BoolArray, IntArray
-from privgmm.film_figures import OUTSIDE, dressed, see_through
+from privgmm.film_figures import OUTSIDE, see_through
 from privgmm.noise import DiscreteGaussian
-from privgmm.plotting import NONPRIVATE, PRIVATE
+from privgmm.plotting import (
+    NONPRIVATE,
+    PRIVATE,
+    dressed,
+)
 from privgmm.populous import PopulousTest
 
 __all__ = ["distances_figure", "threshold_figure", "votes_figure"]

@@ -8,6 +8,7 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from privgmm.budget import Budget
@@ -65,12 +66,15 @@ def _mentions(words: str, statement: str) -> bool:
     return bool(re.search(prose, words) or re.search(name, words))
 
 
-def test_the_example_runs() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 1
+def test_the_examples_run() -> None:
+    first, second = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(compile(blocks[0], "README.md", "exec"), {"__name__": "readme"})
+        exec(compile(first, "README.md", "exec"), {"__name__": "readme"})
+    names: dict[str, object] = {"__name__": "readme"}
+    # five noise scales from a refusal: one run in a million
+    exec(compile(second, "README.md", "exec"), names)
+    assert sorted(np.asarray(names["labels"]).tolist()) == [0, 1]
     # The noise is not seeded, so either answer may come; the promise is the same.
     assert re.search(r"(released|refused) at a total of \(ε = (1|0\.9\d*), δ", said.getvalue())
 

@@ -17,7 +17,7 @@ from privgmm.calibration import calibrate
 from privgmm.errors import InvalidInput
 from privgmm.forecast import best_refinement, forecast_error
 from privgmm.plan import Method, Plan
-from privgmm.planner import best_plan, lifted_feasible
+from privgmm.planner import best_plan, hopeful_plan, lifted_feasible
 from privgmm.spread import component_weights
 
 __all__ = [
@@ -265,7 +265,16 @@ def along_rows(
         enough = rows_for(question, method, epsilon=epsilon)
     if not math.isfinite(enough):
         return tuple(Prospect(method, n, epsilon, 0.0, math.inf, None) for n in rows)
-    start = _lifted_plan(question, epsilon, enough)
+    start = hopeful_plan(
+        int(enough),
+        Budget(epsilon, question.delta),
+        question.beta,
+        question.n_components,
+        question.n_features,
+        question.smallest_weight,
+    )
+    if start is None:
+        start = _lifted_plan(question, epsilon, enough)
     return tuple(_at(question, start, n, enough) for n in rows)
 
 

@@ -338,7 +338,7 @@ def test_each_fix_leads_to_settings_that_pass() -> None:
 
 def test_hopeless_methods_point_to_the_one_that_passes() -> None:
     app = _settled(_open(method="Paper", epsilon="8", n="30,000"))
-    assert "8 × 10¹⁸ rows" in app.warning[0].value
+    assert re.search(r"[78](\.\d)? × 10¹⁸ rows", app.warning[0].value)
     assert not app.button(key="release").disabled
     app.button(key="fix_method").click().run()
     assert app.segmented_control(key="method").value == "lifted"

@@ -152,20 +152,16 @@ def _budget_arguments(part: argparse.ArgumentParser) -> None:
 
 def _app(chosen: argparse.Namespace) -> int:
     """Start the dashboard in a browser."""
-    here = Path(__file__).resolve().parent
-    places = (here / "app.py", here.parent / "app.py")
-    script = next(
-        (p for p in places if p.is_file() and "privgmm.dashboard" in p.read_text("utf-8")), None
-    )
-    if script is None:
-        raise InvalidInput("the dashboard was not installed: get privgmm from a clone or a wheel")
-    if importlib.util.find_spec("streamlit") is None:
-        raise InvalidInput("the dashboard needs streamlit: pip install 'privgmm[app]'")
+    missing = [name for name in ("streamlit", "plotly") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InvalidInput(
+            f"the dashboard needs {' and '.join(missing)}: pip install 'privgmm[app]'"
+        )
     if not 1 <= chosen.port <= 65_535:
         raise InvalidInput(f"--port must lie in 1..65535, got {chosen.port}")
     if chosen.json:
-        say(as_json({"url": f"http://localhost:{chosen.port}", "script": str(script)}))
-    order = [sys.executable, "-m", "streamlit", "run", str(script)]
+        say(as_json({"url": f"http://localhost:{chosen.port}"}))
+    order = [sys.executable, "-m", "privgmm.dashboard.launch"]
     return subprocess.call([*order, "--server.port", str(chosen.port)])
 
 

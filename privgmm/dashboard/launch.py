@@ -7,12 +7,11 @@ libraries. Here they are loaded from the first moment, beside the server's own s
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-
-from streamlit.web import cli
 
 from privgmm.errors import InvalidInput
 
@@ -23,12 +22,12 @@ _HEAVY = ("pandas", "privgmm", "privgmm.plotting", "privgmm.notebook", "privgmm.
 
 
 def app_file() -> Path:
-    """The first page: beside the package in a clone, inside it in an installation."""
-    here = Path(__file__).resolve().parent
-    for folder in (here.parent, here.parent.parent):
-        if (folder / "app.py").is_file():
+    """The first page: inside the package in an installation, beside it in a clone."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_app", package.parent):
+        if (folder / "app.py").is_file() and (folder / "pages").is_dir():
             return folder / "app.py"
-    raise InvalidInput("the dashboard was not installed: install privgmm[app] from its wheel")
+    raise InvalidInput("the dashboard was not installed: get privgmm from a clone or its wheel")
 
 
 def _load() -> None:
@@ -44,12 +43,29 @@ def launch(arguments: Sequence[str] = ()) -> None:
     ----------
     arguments : sequence of str
         Options for ``streamlit run``, such as ``--server.port 8600``.
+
+    Raises
+    ------
+    InvalidInput
+        If what the dashboard is made with is not installed.
     """
     path = app_file()
+    missing = [name for name in ("streamlit", "plotly") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InvalidInput(
+            f"the dashboard needs {' and '.join(missing)}: pip install 'privgmm[app]'"
+        )
+    # Not before it is known to be there, so that whoever has none is told what to install.
+    from streamlit.web import cli
+
     threading.Thread(target=_load, name="privgmm-load", daemon=True).start()
     sys.argv = ["streamlit", "run", str(path), *arguments]
     cli.main()
 
 
 if __name__ == "__main__":
-    launch(sys.argv[1:])
+    try:
+        launch(sys.argv[1:])
+    except InvalidInput as problem:
+        sys.stderr.write(f"privgmm: {problem}\n")
+        sys.exit(2)

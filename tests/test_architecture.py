@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "distances",
         "pairwise",
         "pairwise_kernels",
+        "line_integrals",
         "mixture_variation",
     ),
     ("spaces",),
@@ -42,7 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "planner",
         "prospects",
     ),
-    ("blocks", "learners"),
+    ("blocks", "jitter", "learners"),
     ("ledger", "release", "audit", "baselines"),
 )
 """Lowest first. Whatever is not named is a front door above them; the dashboard is above all."""

@@ -186,6 +186,69 @@ def test_equal_mixtures_and_weightless_components() -> None:
     assert mixture_tv(line, padded).value == 0
 
 
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("offset", [0.0, 2.0**60, -(2.0**200)])
+@pytest.mark.parametrize("unit", [1.0, 2.0**-400, 2.0**300])
+def test_neither_offset_nor_unit_matters(d: int, offset: float, unit: float) -> None:
+    """Powers of two change no digit as long as means are few deviations of whole units apart."""
+    means = np.zeros((2, d))
+    one = Mixture([0.3, 0.7], means, [np.eye(d), 4 * np.eye(d)])
+    two = Mixture([0.6, 0.4], means, [np.eye(d), 9 * np.eye(d)])
+    plain = mixture_tv(one, two)
+    moved = mixture_tv(
+        *(
+            Mixture(f.weights, (f.means + offset) * unit, f.covariances * unit**2)
+            for f in (one, two)
+        )
+    )
+    assert moved.value == pytest.approx(plain.value, abs=1e-15)
+    assert moved.half_width < 1e-12
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_far_groups_add_up(d: int) -> None:
+    """Weights move between two places a huge way apart, and each place has its own difference."""
+    rng = np.random.default_rng(7)
+    # at each place a pair: what the first and what the second mixture has there
+    near, far = (tuple(random_mixture(rng, 2, d, 1.0) for _ in range(2)) for _ in range(2))
+    for gap in (1e3, 1e8, 1e17, 1e150):
+
+        def joined(share: float, which: int, gap: float = gap) -> Mixture:
+            a, b = near[which], far[which]
+            return Mixture(
+                np.concatenate([share * a.weights, (1 - share) * b.weights]),
+                np.concatenate([a.means, b.means * 0 + gap]),
+                np.concatenate([a.covariances, b.covariances]),
+            )
+
+        def beside(share: float, which: int) -> float:
+            """Total variation within each place, against a component nobody touches."""
+            a, b = (near, far)[which]
+            rest = np.full((1, d), -1e4)
+
+            def padded(f: Mixture) -> Mixture:
+                centred = f.means if which == 0 else f.means * 0
+                return Mixture(
+                    np.append(share * f.weights, 1 - share),
+                    np.concatenate([centred, rest]),
+                    np.concatenate([f.covariances, np.eye(d)[None]]),
+                )
+
+            return float(mixture_tv(padded(a), padded(b)))
+
+        found = mixture_tv(joined(0.25, 0), joined(0.25, 1))
+        expected = beside(0.25, 0) + beside(0.75, 1)
+        assert found.value == pytest.approx(expected, abs=1e-11)
+        assert found.half_width < 1e-11
+
+
+def test_a_needle_in_a_vast_cloud() -> None:
+    cloud = Mixture([1.0], [[0.0]], [[[1e40]]])
+    needle = Mixture([0.5, 0.5], [[0.0], [3e19]], [[[1e40]], [[1e-40]]])
+    found = mixture_tv(cloud, needle)
+    assert abs(found.value - 0.5) <= found.half_width + 1e-15
+
+
 def test_bad_input_is_named() -> None:
     rng = np.random.default_rng(11)
     with pytest.raises(InvalidInput, match="second"):

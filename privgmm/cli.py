@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib.util
 import json
 import math
 import os
@@ -152,15 +151,11 @@ def _budget_arguments(part: argparse.ArgumentParser) -> None:
 
 def _app(chosen: argparse.Namespace) -> int:
     """Start the dashboard in a browser."""
-    missing = [name for name in ("streamlit", "plotly") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InvalidInput(
-            f"the dashboard needs {' and '.join(missing)}: pip install 'privgmm[app]'"
-        )
     if not 1 <= chosen.port <= 65_535:
         raise InvalidInput(f"--port must lie in 1..65535, got {chosen.port}")
     if chosen.json:
         say(as_json({"url": f"http://localhost:{chosen.port}"}))
+    # a process of its own: streamlit takes over signals and arguments; it also says what is missing
     order = [sys.executable, "-m", "privgmm.dashboard.launch"]
     return subprocess.call([*order, "--server.port", str(chosen.port)])
 

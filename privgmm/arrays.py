@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from privgmm.errors import InvalidInput
 
-__all__ = ["Array", "BoolArray", "IntArray", "finite_array", "frozen", "positive"]
+__all__ = ["Array", "BoolArray", "IntArray", "finite_array", "frozen", "positive", "whole_number"]
 
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -66,4 +67,17 @@ def positive(value: float, name: str, *, below: float = np.inf) -> float:
     if not (0 < number < below) or not np.isfinite(number):
         limit = "" if below == np.inf else f" and below {below:g}"
         raise InvalidInput(f"{name} must be positive and finite{limit}, got {value!r}")
+    return number
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    """An integer of at least `least`, or a clear error. True and False are no numbers."""
+    try:
+        number = operator.index(value)
+    except TypeError as problem:
+        raise InvalidInput(f"{name} must be a whole number, got {value!r}") from problem
+    if isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be a whole number, got {value!r}")
+    if number < least:
+        raise InvalidInput(f"{name} must be at least {least}, got {number}")
     return number

@@ -7,8 +7,6 @@ finished plan is priced once more from its own numbers before it is handed out.
 from __future__ import annotations
 
 import math
-import operator
-from typing import Any
 
 import numpy as np
 from scipy.stats import chi, norm
@@ -16,7 +14,7 @@ from scipy.stats import chi, norm
 from privgmm import constants
 from privgmm.accuracy import covariance_eta, lifted_eta
 from privgmm.agreement import AgreementTest
-from privgmm.arrays import Array, positive
+from privgmm.arrays import Array, positive, whole_number
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.noise import DiscreteGaussian
@@ -48,7 +46,6 @@ __all__ = [
     "component_gap",
     "lifted_eta",
     "lifted_plan",
-    "whole_number",
 ]
 
 _LARGEST_SPEND = 2 * math.log(2) / 3
@@ -62,17 +59,6 @@ _LARGEST_RADIUS = 3.0
 
 _RELIANCE = 0.85
 """How much of the gap between components a plan counts on: fits scatter in that too."""
-
-
-def whole_number(value: Any, name: str, least: int) -> int:
-    """An integer of at least `least`, or a clear error."""
-    try:
-        number = operator.index(value)
-    except TypeError as problem:
-        raise InvalidInput(f"{name} must be a whole number, got {value!r}") from problem
-    if number < least:
-        raise InvalidInput(f"{name} must be at least {least}, got {number}")
-    return number
 
 
 def checked(plan: Plan) -> Plan:

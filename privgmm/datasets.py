@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privgmm.arrays import Array, finite_array, frozen
+from privgmm.arrays import Array, finite_array, frozen, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.generators import (
     GENERATORS,
@@ -27,7 +27,6 @@ from privgmm.generators import (
     same_mean,
     separation_of,
     well_separated,
-    whole_count,
 )
 from privgmm.mixture import Mixture
 from privgmm.tables import MAX_BYTES, numeric_columns, read_table
@@ -144,7 +143,7 @@ def generate(mixture: Mixture, n: int, *, rng: np.random.Generator | int | None 
     >>> data.rows.shape, data.truth.n_components
     ((500, 2), 2)
     """
-    rows = mixture.sample(whole_count(n, "n"), rng=rng)
+    rows = mixture.sample(whole_number(n, "n", 1), rng=rng)
     rows.setflags(write=False)
     return Dataset(rows, mixture, name="generated", description=f"{n:,} generated rows")
 

@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privgmm.arrays import Array, IntArray, positive
+from privgmm.arrays import Array, IntArray, positive, whole_number
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate, whole_number
+from privgmm.calibration import calibrate
 from privgmm.errors import InvalidInput, ReleaseRefused
 from privgmm.learners import Learner
 from privgmm.learners.em import EM

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
-from privgmm.arrays import Array, finite_array, positive
+from privgmm.arrays import Array, finite_array, positive, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 
@@ -24,7 +24,6 @@ __all__ = [
     "same_mean",
     "separation_of",
     "well_separated",
-    "whole_count",
 ]
 
 Weights = Literal["equal", "unequal"]
@@ -63,7 +62,7 @@ def random_mixture(
     ``condition ** ±0.5`` and the others log-uniform between them. Means are drawn standard
     normal and then all scaled by one factor: separation is linear in that factor.
     """
-    k, d = whole_count(n_components, "n_components"), whole_count(n_features, "n_features")
+    k, d = whole_number(n_components, "n_components", 1), whole_number(n_features, "n_features", 1)
     ratio, step = positive(condition, "condition"), positive(growth, "growth")
     if separation != 0:
         separation = positive(separation, "separation")
@@ -168,13 +167,6 @@ GENERATORS: dict[str, Callable[..., Mixture]] = {
     "ill_conditioned": ill_conditioned,
 }
 """Named families of random mixtures: ``f(n_components, n_features, rng=...)``."""
-
-
-def whole_count(value: int, name: str) -> int:
-    """A whole number of at least one, or a clear error."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InvalidInput(f"{name} must be a whole number >= 1, got {value!r}")
-    return int(value)
 
 
 def _weights(weights: Weights | npt.ArrayLike, k: int, generator: np.random.Generator) -> Array:

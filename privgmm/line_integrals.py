@@ -48,6 +48,17 @@ def _signed_cdf(x: float, mass: Array, mean: Array, sd: Array) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _mass_between(low: float, high: float, mass: Array, mean: Array, sd: Array) -> float:
+    """An upper bound on ``∫ |h|`` over [low, high]: that of the components one by one."""
+    total = 0.0
+    for j in range(mass.size):
+        a, b = (mean[j] - low) / sd[j], (mean[j] - high) / sd[j]
+        share = math.erfc(b * 0.7071067811865476) - math.erfc(a * 0.7071067811865476)
+        total += abs(mass[j]) * 0.5 * share
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sixth(low: float, high: float, mass: Array, mean: Array, sd: Array) -> float:
     """An upper bound on the size of the sixth derivative of h on [low, high].
 
@@ -124,7 +135,7 @@ def line_integral(
                 or middle >= high
             ):
                 if not settled:
-                    doubt += 2.0 * width * room
+                    doubt += 2.0 * min(width * room, _mass_between(low, high, mass, mean, sd))
                 dipped = abs(at_low[0]) <= min(abs(before), abs(at_high[0]))
                 if dipped and before * at_low[0] > 0.0 and not crosses and found < dips.size:
                     dips[found] = low

@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 from privgmm.accuracy import lifted_eta
-from privgmm.arrays import Array, positive
+from privgmm.arrays import Array, positive, whole_number
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate, checked, lifted_plan, whole_number
+from privgmm.calibration import calibrate, checked, lifted_plan
 from privgmm.errors import InvalidInput
 from privgmm.forecast import best_refinement
 from privgmm.outlook import OUTLOOKS, Core, Outlook, cheapest_core, expected_cores, outlook_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privgmm.arrays import finite_array, frozen, positive
+from privgmm.arrays import finite_array, frozen, positive, whole_number
 from privgmm.errors import InvalidInput, PrivGMMError
 
 
@@ -55,3 +55,13 @@ def test_positive_numbers() -> None:
 def test_bad_input_is_both_ours_and_a_value_error() -> None:
     assert issubclass(InvalidInput, PrivGMMError)
     assert issubclass(InvalidInput, ValueError)
+
+
+def test_whole_numbers() -> None:
+    assert whole_number(np.int64(7), "t", 5) == 7
+    for bad in (7.0, "7", None, 4):
+        with pytest.raises(InvalidInput, match="t must be"):
+            whole_number(bad, "t", 5)
+    for truth in (True, np.True_):
+        with pytest.raises(InvalidInput, match="whole number"):
+            whole_number(truth, "t", 0)

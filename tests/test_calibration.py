@@ -12,7 +12,7 @@ from scipy.stats import chi, norm
 
 from privgmm.accuracy import lifted_eta
 from privgmm.agreement import AgreementTest, h_index
-from privgmm.calibration import best_core, calibrate, checked, whole_number
+from privgmm.calibration import best_core, calibrate, checked
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.noise import DiscreteGaussian
 from privgmm.plan import METHODS, Method, friend_radius
@@ -182,10 +182,3 @@ def test_a_plan_beyond_its_budget_is_never_handed_out() -> None:
     with pytest.raises(PrivGMMError, match="calibration failed"):
         checked(greedy)
     assert checked(plan) is plan
-
-
-def test_whole_numbers() -> None:
-    assert whole_number(np.int64(7), "t", 5) == 7
-    for bad in (7.0, "7", None, 4):
-        with pytest.raises(InvalidInput, match="t must be"):
-            whole_number(bad, "t", 5)

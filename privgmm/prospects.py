@@ -7,6 +7,7 @@ between components, which asks for more rows.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -81,6 +82,7 @@ class Prospect:
     plan: Plan | None
 
 
+@functools.lru_cache(maxsize=512)
 def _plan(question: Question, method: Method, epsilon: float, alpha: float) -> Plan:
     """A `paper` or `tight` plan at a given alpha, the better of a few numbers of blocks."""
     best: tuple[float, Plan] | None = None

@@ -58,14 +58,15 @@ def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait_for(f"http://127.0.0.1:{port}/_stcore/health", server, log)
+        wait_for(f"http://127.0.0.1:{port}/_stcore/health", server, log)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait(timeout=20)
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the server answers; fail with its log if it never does."""
     for _ in range(300):
         if server.poll() is not None:
             pytest.fail(f"the app did not start:\n{log.read_text()}")

@@ -1,0 +1,128 @@
+"""The wheel: what is in it, and that it works where there is no checkout."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from privgmm.dashboard.frame import PAGES
+from privgmm.datasets import sample_names
+from tests.installation import ROOT, Installation, build_wheel, install
+
+IMPORTED = """
+import importlib.util, json, sys
+import privgmm
+from privgmm import PrivateGaussianMixture, load_sample, sample_names
+print(json.dumps({
+    "file": privgmm.__file__,
+    "version": privgmm.__version__,
+    "rows": {name: load_sample(name).n_rows for name in sample_names()},
+    "app": [name for name in ("streamlit", "plotly") if importlib.util.find_spec(name)],
+    "path": sys.path,
+}))
+"""
+
+EVERY_PAGE = """
+import json
+from streamlit.testing.v1 import AppTest
+from privgmm.dashboard.frame import PAGES
+from privgmm.dashboard.launch import app_file
+
+app = AppTest.from_file(str(app_file()), default_timeout=120).run()
+seen = {}
+for page in PAGES:
+    app.switch_page(page.path).run()
+    seen[page.path] = [[t.value for t in app.title], [str(e.value) for e in app.exception]]
+print(json.dumps({"app": str(app_file()), "seen": seen}))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    return install(wheel, tmp_path_factory.mktemp("installed"))
+
+
+def test_it_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    needed = {
+        "privgmm/py.typed",
+        "privgmm/schema/receipt-1.json",
+        "privgmm/dashboard/drag.js",
+        "privgmm/_app/.streamlit/config.toml",
+        *(f"privgmm/_app/{page.path}" for page in PAGES),
+        *(
+            f"privgmm/_sample_data/{path.name}"
+            for path in (ROOT / "sample_data").iterdir()
+            if path.is_file()
+        ),
+        *(str(path.relative_to(ROOT)) for path in (ROOT / "privgmm").rglob("*.py")),
+    }
+    assert needed <= names
+    foreign = {name for name in names if not name.startswith(("privgmm/", "privgmm-"))}
+    assert foreign == set()
+    kinds = {Path(name).suffix for name in names if name.startswith("privgmm/")}
+    assert kinds <= {".py", ".typed", ".json", ".js", ".toml", ".csv", ".parquet", ".md"}
+    assert not any("test" in Path(name).name or "/benchmarks/" in name for name in names)
+    assert sum(info.file_size for info in zipfile.ZipFile(wheel).infolist()) < 10 * 2**20
+
+
+def test_an_editable_install_copies_nothing(tmp_path: Path) -> None:
+    """Copies of pages or samples would go stale beside the checkout they came from."""
+    code = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, timeout=120)
+    (built,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(built).namelist()
+    (pointer,) = [name for name in names if ".dist-info/" not in name]
+    assert zipfile.ZipFile(built).read(pointer).decode().strip() == str(ROOT)
+
+
+def test_it_is_imported_from_its_own_place_and_finds_its_samples(installed: Installation) -> None:
+    done = installed.run("python", "-c", IMPORTED)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert Path(told["file"]).parent == installed.package
+    assert str(ROOT) not in told["path"]
+    assert set(told["rows"]) == set(sample_names())
+    assert min(told["rows"].values()) == 272
+    assert told["app"] == []
+
+
+def test_it_releases_and_verifies_without_the_dashboard(installed: Installation) -> None:
+    receipt = installed.empty.parent / "receipt.json"
+    order = ("release", "well_separated_2d", "--k", 2, "--epsilon", 2, "--out", receipt, "--json")
+    done = installed.run("privgmm", *order)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["released"] is True
+    assert json.loads(done.stdout)["seeded"] is False
+    checked = installed.run("privgmm", "verify", receipt)
+    assert checked.returncode == 0, checked.stdout
+    receipt.write_text(receipt.read_text().replace('"seeded": false', '"seeded": true'))
+    assert installed.run("privgmm", "verify", receipt).returncode == 1
+
+
+def test_without_its_libraries_the_dashboard_says_what_to_install(installed: Installation) -> None:
+    done = installed.run("privgmm", "app")
+    assert done.returncode == 2
+    assert "needs streamlit and plotly: pip install 'privgmm[app]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_page_of_the_dashboard_runs(installed: Installation) -> None:
+    done = installed.run("python", "-c", EVERY_PAGE, app=True)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert Path(told["app"]) == installed.package / "_app" / "app.py"
+    assert set(told["seen"]) == {page.path for page in PAGES}
+    for titles, exceptions in told["seen"].values():
+        assert len(titles) == 1
+        assert exceptions == []

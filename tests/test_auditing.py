@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from privgmm import audit
 from privgmm.audit import Finding, Report
+from privgmm.dashboard import neighbours
 from privgmm.dashboard.adversaries import findings_table
+from privgmm.dashboard.answers import BOARD
 from privgmm.dashboard.flip import changed_blocks
 from privgmm.dashboard.losses import measurement
 from privgmm.dashboard.neighbours import EPSILONS, outcome, plan
@@ -26,6 +29,13 @@ def _open(**query: str) -> AppTest:
     app.switch_page("pages/Audit.py")
     for name, value in query.items():
         app.query_params[name] = value
+    app.run()
+    return _settled(app)
+
+
+def _settled(app: AppTest) -> AppTest:
+    """As it looks once all questions are answered; in a browser a fragment sees to that."""
+    BOARD.settle()
     app.run()
     assert not app.exception
     assert not app.error
@@ -121,6 +131,37 @@ def test_the_exact_delta_lies_within_the_bars() -> None:
     assert exact is not None
     assert np.all((measured.low <= exact) & (exact <= measured.high))
     assert np.all(exact <= promised)
+
+
+@pytest.mark.parametrize(
+    ("section", "slider", "value", "noted"),
+    [
+        ("Guess", "audit_epsilon", 4.0, "Releasing from A and from B at ε = 4"),
+        ("Flip one row", "far", 1e3, "with row 6 moved"),
+        ("Measure", "draws", 1_000, "Drawing 1,000 losses"),
+    ],
+)
+def test_the_page_does_not_wait_for_what_is_new(
+    section: str, slider: str, value: float, noted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work is held up: the page answers at once and shows nothing of other settings."""
+    app = _open(audit=section)
+    charts = _charts(app)
+    go = threading.Event()
+    for name in ("outcome", "plan"):
+        real = getattr(neighbours, name)
+        monkeypatch.setattr(
+            neighbours, name, lambda *given, real=real: go.wait(60) and real(*given)
+        )
+    BOARD.settle()
+    try:
+        app.select_slider(key=slider).set_value(value).run()
+        assert noted in _words(app)
+        assert _charts(app) == 0
+    finally:
+        go.set()
+    assert _charts(_settled(app)) == charts
+    assert noted not in _words(app)
 
 
 HELD = Finding("mask", "delta <= promised", 0.5, 1.0, True, "tried hard")

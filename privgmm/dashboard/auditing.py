@@ -10,6 +10,7 @@ from privgmm.dashboard.flip import flip_row
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.game import play_game
 from privgmm.dashboard.losses import measure_losses
+from privgmm.dashboard.promise import choose_epsilon
 from privgmm.errors import PrivGMMError
 
 __all__ = ["page"]
@@ -43,6 +44,17 @@ def page() -> None:
         if section == _ATTACK:
             show_adversaries()
         else:
-            _SECTIONS[section][1](neighbours.choose_epsilon())
+            _SECTIONS[section][1](_choose_epsilon())
     except PrivGMMError as problem:
         st.error(str(problem), icon=":material/error:")
+
+
+def _choose_epsilon() -> float:
+    """The slider for the promise that is put to the test."""
+    with st.container(width=420):
+        return choose_epsilon(
+            "audit_epsilon",
+            weaker="easier to guess",
+            options=neighbours.EPSILONS,
+            meaning="The promise to put to the test; δ is one in a million.",
+        )

@@ -5,16 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from privgmm.calibration import METHODS
-from privgmm.dashboard.answers import DEFAULT_ALPHA, EPSILONS
-from privgmm.dashboard.frame import slider_ends
+from privgmm.dashboard.promise import choose_alpha, choose_delta, choose_epsilon
 from privgmm.dashboard.state import Settings
 from privgmm.dashboard.words import METHOD_WORDS, method_label
 from privgmm.datasets import Dataset
 
 __all__ = ["choose_settings"]
-
-DELTAS = (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
-ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 
 
 def choose_settings(dataset: Dataset) -> Settings:
@@ -42,34 +38,15 @@ def choose_settings(dataset: Dataset) -> Settings:
         persist_state="session",
         help="k, the paper's letter",
     )
-    epsilon = st.select_slider(
-        "Privacy budget ε",
-        EPSILONS,
-        1.0,
-        format_func=lambda value: f"{value:g}",
-        key="epsilon",
-        bind="query-params",
-        persist_state="session",
-        help="The total promise of one release. Around 1 is strong; 10 is weak.",
-    )
-    slider_ends("more private", "more accurate")
-    delta = st.select_slider(
-        "Failure chance δ",
-        DELTAS,
-        1e-6,
-        format_func=lambda value: f"{value:.0e}",
-        key="delta",
-        bind="query-params",
-        persist_state="session",
-        help="The chance with which the promise may fail: well below one over the rows.",
-    )
+    epsilon = choose_epsilon("epsilon")
+    delta = choose_delta("delta")
     alpha, n_blocks = _choose_accuracy()
     return Settings(
         data=dataset.fingerprint,
         data_name=dataset.name,
         method=method,
-        epsilon=float(epsilon),
-        delta=float(delta),
+        epsilon=epsilon,
+        delta=delta,
         alpha=alpha,
         n_components=int(k),
         n_blocks=n_blocks,
@@ -114,17 +91,7 @@ def _choose_accuracy() -> tuple[float | None, int | None]:
     )
     if automatic:
         return None, None
-    alpha = st.select_slider(
-        "Accuracy target α",
-        ALPHAS,
-        DEFAULT_ALPHA,
-        format_func=lambda value: f"{value:g}",
-        key="alpha",
-        bind="query-params",
-        persist_state="session",
-        help="How far the noise may move the mixture. Smaller asks for more rows.",
-    )
-    slider_ends("more exact", "fewer rows")
+    alpha = choose_alpha("alpha", remark="Smaller asks for more rows.")
     blocks = st.number_input(
         "Blocks t",
         5,
@@ -136,4 +103,4 @@ def _choose_accuracy() -> tuple[float | None, int | None]:
         placeholder="chosen for you",
         help="The rows are split into t blocks; each is fitted on its own.",
     )
-    return float(alpha), None if blocks is None else int(blocks)
+    return alpha, None if blocks is None else int(blocks)

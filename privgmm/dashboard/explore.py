@@ -12,13 +12,14 @@ from privgmm.calibration import METHODS
 from privgmm.dashboard import state
 from privgmm.dashboard.answers import fewest_rows
 from privgmm.dashboard.controls import choose_settings
-from privgmm.dashboard.feasibility import feasibility_of, show_feasibility, show_plan, watch
+from privgmm.dashboard.feasibility import feasibility_of, show_feasibility, show_plan
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.ghosts import cloud_of, show_ghosts
 from privgmm.dashboard.lessons import controls_panel, current_lesson, show_lessons, show_link
 from privgmm.dashboard.result import nonprivate_of, show_sharing, show_table, show_verdict
 from privgmm.dashboard.running import collect, running, show_note, show_running, start
 from privgmm.dashboard.source import GENERATE, KINDS, SAMPLE, Chosen, choose_data
+from privgmm.dashboard.waiting import is_known, still_open, watch
 from privgmm.dashboard.words import method_label
 from privgmm.datasets import Dataset
 from privgmm.mixture import Mixture
@@ -164,9 +165,9 @@ def _rows_by_method(last: state.Shown) -> tuple[dict[str, float], list[Future[An
     known = {
         method: answer.result()
         for method, answer in answers.items()
-        if answer.done() and not answer.cancelled() and answer.exception() is None
+        if is_known(answer) and answer.exception() is None
     }
-    return known, [answer for answer in answers.values() if not answer.done()]
+    return known, still_open(answers.values())
 
 
 def _picture(

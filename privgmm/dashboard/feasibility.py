@@ -9,22 +9,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import streamlit as st
 
 from privgmm.dashboard.answers import SIZES, Ask, Remedies, plan_for, remedies_for, rows_needed
+from privgmm.dashboard.waiting import is_known, patience, still_open
 from privgmm.dashboard.words import count_in_words, escaped, method_label, spreads_apart
 from privgmm.datasets import Dataset, separation_of
 from privgmm.errors import InvalidInput
 from privgmm.plan import Plan
 
-__all__ = ["Feasibility", "feasibility_of", "show_feasibility", "show_plan", "watch"]
+__all__ = ["Feasibility", "feasibility_of", "show_feasibility", "show_plan"]
 
 _UP, _MORE, _AUTO = ":material/arrow_upward:", ":material/group_add:", ":material/auto_fix_high:"
-_GRACE = 0.12
-"""Seconds to wait for an answer that is nearly there, rather than flicker."""
 
 
 class _Fix(NamedTuple):
@@ -77,20 +76,22 @@ def feasibility_of(ask: Ask) -> Feasibility:
     """What is known by now; asks for the rest."""
     # The newest question is served first: the plan matters most, then what would help.
     counted, planned = rows_needed(ask), plan_for(ask)
-    wait([planned], _GRACE)
+    patience([planned])
     plan, problem = _known(planned)
     needed, hopeless = _known(counted)
-    first = Feasibility(ask, plan, problem, needed, None, _open([planned, counted]))
+    first = Feasibility(ask, plan, problem, needed, None, still_open([planned, counted]))
     if first.enough is not False or (hopeless and not problem):
         return first
     helping = remedies_for(ask)
     remedies, _ = _known(helping)
-    return dataclasses.replace(first, remedies=remedies, pending=_open([planned, counted, helping]))
+    return dataclasses.replace(
+        first, remedies=remedies, pending=still_open([planned, counted, helping])
+    )
 
 
 def _known(answer: Future[Any]) -> tuple[Any, str]:
     """The answer and the reason why there is none, as far as they are there."""
-    if not answer.done() or answer.cancelled():
+    if not is_known(answer):
         return None, ""
     problem = answer.exception()
     if problem is None:
@@ -98,18 +99,6 @@ def _known(answer: Future[Any]) -> tuple[Any, str]:
     if isinstance(problem, InvalidInput):
         return None, str(problem)
     raise problem
-
-
-def _open(answers: Sequence[Future[Any]]) -> list[Future[Any]]:
-    return [answer for answer in answers if not answer.done()]
-
-
-@st.fragment(run_every=0.5)
-def watch(pending: Sequence[Future[Any]]) -> None:
-    """Redraw the page as soon as one of the answers is there."""
-    st.html("<span hidden></span>")
-    if any(answer.done() for answer in pending):
-        st.rerun()
 
 
 def show_feasibility(known: Feasibility, dataset: Dataset, *, generated: bool) -> None:

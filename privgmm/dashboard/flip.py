@@ -7,6 +7,7 @@ import streamlit as st
 
 from privgmm.agreement import AgreementTest
 from privgmm.dashboard import neighbours
+from privgmm.dashboard.waiting import beside
 from privgmm.distances import dist_gmm
 from privgmm.errors import PrivGMMError
 from privgmm.guessing_figures import flip_figure, flip_votes_figure
@@ -56,13 +57,20 @@ def flip_row(epsilon: float) -> None:
                 help="A component's spread is about 1. No bound on the data is assumed.",
             )
         )
-    before = neighbours.outcome(epsilon)
-    after = neighbours.outcome(epsilon, row - 1, distance)
+    with picture:
+        flipped = beside(
+            ("flip", epsilon, row, distance),
+            lambda: _flipped(epsilon, row - 1, distance),
+            f"Fitting all blocks again, with row {row:,} moved…",
+        )
+    if flipped is None:
+        return
+    before, after, move = flipped
     changed = changed_blocks(before.curator.fits, after.curator.fits)
     with side:
         _numbers(before, after, changed)
     with picture:
-        _picture(before, after, changed, row - 1, distance)
+        _picture(before, after, changed, row - 1, distance, move)
     with side:
         _votes(before, after, changed)
 
@@ -71,20 +79,18 @@ def _released(outcome: Outcome) -> Mixture | None:
     return outcome.result.mixture if isinstance(outcome.result, Release) else None
 
 
-@st.cache_data(max_entries=64, show_spinner="Fitting all rows without privacy…")
-def _nonprivate_move(epsilon: float, row: int, distance: float) -> float | None:
+def _flipped(epsilon: float, row: int, distance: float) -> tuple[Outcome, Outcome, float | None]:
+    """The release before and after, and how far the fit to all rows moves (see below)."""
+    before, after = neighbours.outcome(epsilon), neighbours.outcome(epsilon, row, distance)
+    return before, after, _nonprivate_move(before, after)
+
+
+def _nonprivate_move(before: Outcome, after: Outcome) -> float | None:
     """How far the fit to all rows moves, in dist_GMM; None where there is no fit."""
     try:
-        pair = [
-            outcome.curator.nonprivate()
-            for outcome in (
-                neighbours.outcome(epsilon),
-                neighbours.outcome(epsilon, row, distance),
-            )
-        ]
+        return float(dist_gmm(before.curator.nonprivate(), after.curator.nonprivate()))
     except PrivGMMError:
         return None
-    return float(dist_gmm(*pair))
 
 
 def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
@@ -130,7 +136,12 @@ def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
 
 
 def _picture(
-    before: Outcome, after: Outcome, changed: list[int], row: int, distance: float
+    before: Outcome,
+    after: Outcome,
+    changed: list[int],
+    row: int,
+    distance: float,
+    move: float | None,
 ) -> None:
     rows = neighbours.data().rows
     blocks: list[Mixture | None] = [None, None]
@@ -138,7 +149,6 @@ def _picture(
         fits = outcome.curator.fits
         if len(changed) == 1 and fits.ok[changed[0]]:
             blocks[side] = fits[changed[0]]
-    epsilon = before.result.plan.budget.epsilon
     st.plotly_chart(
         flip_figure(
             rows,
@@ -154,7 +164,6 @@ def _picture(
         alt=f"Row {row + 1} sent {distance:,.0f} away. The fit of its block before and after, and "
         "the release before and after with the same noise: the two releases lie on each other.",
     )
-    move = _nonprivate_move(epsilon, row, distance)
     notes = [
         ":material/lock: For the curator's eyes only, but for the releases. Both were made with "
         "the same noise, so that what is left is the work of the one row."

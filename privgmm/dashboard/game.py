@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ import streamlit as st
 from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array
 from privgmm.dashboard import neighbours
+from privgmm.dashboard.waiting import beside
 from privgmm.dashboard.words import chance_in_words
 from privgmm.guessing import Duel, Score, duel_between
 from privgmm.guessing_figures import round_figure, score_figure
@@ -60,7 +62,7 @@ class _Table:
     item_b: Anchored
 
 
-@st.cache_resource(max_entries=16, show_spinner="Laying the table…")
+@functools.lru_cache(maxsize=16)
 def _table(epsilon: float, kind: str) -> _Table:
     plan = neighbours.plan(epsilon)
     first = neighbours.outcome(epsilon)
@@ -128,7 +130,6 @@ def _play(epsilon: float, kind: str) -> None:
 
 def play_game(epsilon: float) -> None:
     """Draw the section."""
-    plan = neighbours.plan(epsilon)
     kind = st.segmented_control(
         "How A and B differ",
         list(_KINDS),
@@ -138,7 +139,11 @@ def play_game(epsilon: float) -> None:
         key="neighbours",
         bind="query-params",
     )
-    table, match = _table(epsilon, kind), _match(epsilon, kind)
+    saying = f"Releasing from A and from B at ε = {epsilon:g}…"
+    table = beside(("table", epsilon, kind), lambda: _table(epsilon, kind), saying)
+    if table is None:
+        return
+    match, plan = _match(epsilon, kind), neighbours.plan(epsilon)
     if not match.dealt:
         _deal(match, table.duel)
     ceiling = plan.spent().guess_ceiling

@@ -7,6 +7,7 @@ import streamlit as st
 
 from privgmm.arrays import Array
 from privgmm.dashboard import neighbours
+from privgmm.dashboard.waiting import beside
 from privgmm.guessing_figures import delta_figure
 from privgmm.plan import Plan
 from privgmm.privacy_loss import MeasuredDelta, measured_delta, whole_losses, worst_pair
@@ -20,7 +21,6 @@ _PARTS = {"mask": "The mask", "whole": "The whole release"}
 _POINTS = 14
 
 
-@st.cache_data(max_entries=32, show_spinner="Drawing losses…")
 def measurement(epsilon: float, part: str, draws: int) -> tuple[MeasuredDelta, Array, Array | None]:
     """Measured and promised delta, and for the mask the exact one, at epsilons up to the plan's."""
     plan = neighbours.plan(epsilon)
@@ -68,7 +68,14 @@ def measure_losses(epsilon: float) -> None:
                 help="More draws see rarer losses and give shorter bars",
             )
         )
-        measured, promised, exact = measurement(epsilon, part, draws)
+        found = beside(
+            ("losses", epsilon, part, draws),
+            lambda: measurement(epsilon, part, draws),
+            f"Drawing {draws:,} losses at ε = {epsilon:g}…",
+        )
+        if found is None:
+            return
+        measured, promised, exact = found
         over = int(np.count_nonzero(measured.low > promised))
         st.markdown(
             "The **privacy loss** of a release is how much likelier it is from one data set than "

@@ -1,42 +1,76 @@
-"""The page Planner: what a release would take, and give, before there is any data."""
+"""The page Planner: what a release would take, and give, before there is any data.
+
+The search takes seconds where a rerun may not: it is done beside the page. What is not known yet
+says so, and curves of earlier settings stay, faint and named so, until there are new ones.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.arrays import Array
-from privgmm.dashboard.asking import (
+from privgmm.dashboard.asking import ask
+from privgmm.dashboard.foresight import (
     ALPHA,
-    DEFAULT_ALPHA,
     EPSILON,
     ORDER,
     ROWS,
     Asked,
-    ask,
-    needed,
-    solve,
+    curve_of,
+    solution_of,
 )
 from privgmm.dashboard.frame import frame
+from privgmm.dashboard.waiting import is_known, patience, still_open, watch
 from privgmm.dashboard.words import METHOD_WORDS, count_in_words, method_label
 from privgmm.errors import InvalidInput
 from privgmm.forecast import forecast_error
 from privgmm.plan import Method
 from privgmm.prospect_figures import (
     FEWEST,
+    METHOD_LOOKS,
     MOST,
     chance_figure,
     curves_alt_text,
     error_figure,
 )
-from privgmm.prospects import Prospect, Question, along_rows
+from privgmm.prospects import Prospect, Question
 from privgmm.spread import component_weights
 
-__all__ = ["answer_in_words", "heading", "page", "telling_rows", "variations"]
+__all__ = ["Found", "answer_in_words", "faded", "find", "heading", "page", "variations"]
+
+_DRAWN = "planner_drawn"
+_AT_ONCE = 6
+_OPEN = "…"
+
+Curves = Mapping[str, tuple[Prospect, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What is known so far about a question.
+
+    Parameters
+    ----------
+    solved : mapping of Method to float
+        The unknown, for the methods that have answered.
+    curves : mapping of str to tuple of Prospect
+        For those whose curve is there.
+    pending : sequence of Future
+        Answers under way.
+    """
+
+    solved: Mapping[Method, float]
+    curves: Curves
+    pending: Sequence[Future[Any]]
 
 
 def page() -> None:
@@ -56,10 +90,32 @@ def page() -> None:
         except InvalidInput as problem:
             st.error(str(problem), icon=":material/error:")
             return
-        solved = {method: solve(asked, method) for method in ORDER}
-        _answers(asked, solved)
-        _curves(asked, solved)
-        _what_if(asked)
+        found = find(asked)
+        _answers(asked, found)
+        _curves(asked, found, st.session_state.get(_DRAWN, {}) if found.pending else {})
+        pending = [*found.pending, *_what_if(asked, ready=not found.pending)]
+    if pending:
+        watch(pending)
+    if not found.pending:
+        st.session_state[_DRAWN] = found.curves
+
+
+def find(asked: Asked) -> Found:
+    """What is known by now; asks for the rest."""
+    # The newest question is served first: the method with the fewest rows matters most.
+    answers = {method: solution_of(asked, method) for method in reversed(ORDER)}
+    patience(answers.values())
+    solved = {method: answers[method].result() for method in ORDER if is_known(answers[method])}
+    drawings = {
+        method: curve_of(asked, method, value)
+        for method, value in solved.items()
+        if math.isfinite(value)
+    }
+    patience(drawings.values())
+    curves: dict[str, tuple[Prospect, ...]] = {
+        method: drawing.result() for method, drawing in drawings.items() if is_known(drawing)
+    }
+    return Found(solved, curves, still_open([*answers.values(), *drawings.values()]))
 
 
 def answer_in_words(unknown: str, value: float) -> str:
@@ -94,17 +150,37 @@ def _meaning(unknown: str, method: Method) -> str:
     return "The smallest α your rows can promise, up to 1"
 
 
-def _answers(asked: Asked, solved: dict[Method, float]) -> None:
+def _answers(asked: Asked, found: Found) -> None:
+    solved = found.solved
     columns = st.columns(3)
-    for column, (method, value) in zip(columns, solved.items(), strict=True):
+    for column, method in zip(columns, ORDER, strict=True):
         column.metric(
             heading(asked.solve, method),
-            answer_in_words(asked.solve, value),
+            answer_in_words(asked.solve, solved[method]) if method in solved else _OPEN,
             help=f"{_meaning(asked.solve, method)}. {method_label(method)}: "
             f"{METHOD_WORDS[method][1]}.",
             border=True,
         )
-    lifted, paper = solved["lifted"], solved["paper"]
+    # In a container of its own what comes and goes does not push the rest about.
+    with st.container(key="told"):
+        _tell(asked, found)
+    st.caption(
+        ":material/info: A forecast, not a promise of accuracy: it assumes components well apart. "
+        "Overlap makes block fits scatter more and asks for more rows. The promise of privacy "
+        "holds for any data."
+    )
+
+
+def _tell(asked: Asked, found: Found) -> None:
+    """The answers in a sentence, or what is still to come."""
+    if found.pending:
+        late = [method_label(method) for method in ORDER if method not in found.solved]
+        st.info(
+            f"Working out {'the answer for ' + ' and '.join(late) if late else 'the curves'}…",
+            icon=":material/hourglass_top:",
+        )
+        return
+    lifted, paper = found.solved["lifted"], found.solved["paper"]
     if asked.solve == ROWS and math.isfinite(lifted) and math.isfinite(paper):
         st.markdown(
             f"The paper proves that polynomially many rows are enough; with its constants that is "
@@ -116,39 +192,15 @@ def _answers(asked: Asked, solved: dict[Method, float]) -> None:
             "Paper and tight promise an α. Lifted refines its release as far as the rows allow, so "
             "its answer is the error to expect."
         )
-    if not any(math.isfinite(value) for value in solved.values()):
+    if not any(math.isfinite(value) for value in found.solved.values()):
         st.info(
             "No method can do this: "
             + ("bring more rows." if asked.solve == EPSILON else "raise ε, or bring more rows."),
             icon=":material/hourglass_empty:",
         )
-    st.caption(
-        ":material/info: A forecast, not a promise of accuracy: it assumes components well apart. "
-        "Overlap makes block fits scatter more and asks for more rows. The promise of privacy "
-        "holds for any data."
-    )
 
 
 # -------------------------------------------------------------------------------- the curves
-
-
-def telling_rows(enough: float) -> list[float]:
-    """Rows at which to draw a curve: dense where the chance rises, sparse elsewhere."""
-    rise = float(enough) * np.geomspace(1 / 8, 4, 19)
-    beyond = np.geomspace(min(float(enough), MOST), MOST, 14)
-    rows = {FEWEST, *rise.tolist(), *beyond.tolist(), MOST}
-    return sorted(n for n in rows if FEWEST <= n <= MOST)
-
-
-@st.cache_data(max_entries=256, show_spinner="Drawing the curves…")
-def _curve(
-    question: Question, method: Method, enough: float, epsilon: float, alpha: float
-) -> tuple[Prospect, ...]:
-    points = along_rows(
-        question, method, telling_rows(enough), epsilon=epsilon, alpha=alpha, enough=enough
-    )
-    # the plans are not drawn, and would only make the cache heavier
-    return tuple(dataclasses.replace(point, plan=None) for point in points)
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
@@ -159,51 +211,48 @@ def _without_privacy(question: Question) -> tuple[Array, Array]:
     return rows, np.array(errors)
 
 
-def _settings(asked: Asked, method: Method, solved: float) -> tuple[float, float, float]:
-    """Rows that are enough, epsilon and alpha of the curve of a method whose answer is finite."""
-    if method == "lifted":
-        if asked.solve == EPSILON:
-            return asked.n_rows, solved, DEFAULT_ALPHA
-        enough = needed(asked.question, method, asked.epsilon, DEFAULT_ALPHA)
-        return enough, asked.epsilon, DEFAULT_ALPHA
-    if asked.solve == EPSILON:
-        return asked.n_rows, solved, asked.alpha
-    if asked.solve == ALPHA:
-        return asked.n_rows, asked.epsilon, solved
-    return solved, asked.epsilon, asked.alpha
-
-
-def _curves(asked: Asked, solved: dict[Method, float]) -> None:
-    curves: dict[str, tuple[Prospect, ...]] = {
-        method: _curve(asked.question, method, *_settings(asked, method, value))
-        for method, value in solved.items()
-        if math.isfinite(value)
-    }
+def _curves(asked: Asked, found: Found, earlier: Curves) -> None:
+    """Both figures; `earlier` are curves of other settings, faint until there are new ones."""
     at_hand = None if asked.solve == ROWS else asked.n_rows
-    alt = curves_alt_text(curves, n_rows=at_hand)
+    drawn: dict[str, tuple[Prospect, ...]] = {
+        method: found.curves.get(method) or earlier[method]
+        for method in ORDER
+        if method in found.curves or method in earlier
+    }
+    old = {METHOD_LOOKS[method].label for method in drawn if method not in found.curves}
+    alt = curves_alt_text(found.curves, n_rows=at_hand)
+    if found.pending:
+        alt += " More is being worked out."
     config = {"displaylogo": False, "scrollZoom": False}
     st.markdown(
         "**Chance of a release**",
         help="If too few blocks of rows agree, the answer is “refused”: that is the guarantee at "
         "work. The chance is over the rows and the noise.",
     )
-    st.plotly_chart(chance_figure(curves, n_rows=at_hand), key="chances", config=config, alt=alt)
+    chances = faded(chance_figure(drawn, n_rows=at_hand), old)
+    st.plotly_chart(chances, key="chances", config=config, alt=alt)
     st.markdown(
         "**Error of a release**",
         help="For lifted and without privacy: the root-mean-square error to expect of the "
         "smallest component's mean, covariance and weight, in units of its own spread. For paper "
         "and tight: the α they promise, whatever the rows.",
     )
-    st.plotly_chart(
-        error_figure(curves, nonprivate=_without_privacy(asked.question), n_rows=at_hand),
-        key="errors",
-        config=config,
-        alt=alt,
-    )
+    nonprivate = _without_privacy(asked.question)
+    errors = faded(error_figure(drawn, nonprivate=nonprivate, n_rows=at_hand), old)
+    st.plotly_chart(errors, key="errors", config=config, alt=alt)
     if asked.solve == EPSILON:
         st.caption("Each curve is drawn at the ε found for its method.")
     elif asked.solve == ALPHA:
         st.caption("For paper and tight, each curve is drawn at the α found.")
+
+
+def faded(figure: go.Figure, names: Collection[str]) -> go.Figure:
+    """The figure with the curves of these names faint, and said to be of earlier settings."""
+    for trace in figure.data:
+        if trace.name in names:
+            trace.update(opacity=0.3, name=f"{trace.name}, earlier settings", hoverinfo="skip")
+            trace.hovertemplate = None
+    return figure
 
 
 # ------------------------------------------------------------------------------ the what-ifs
@@ -237,23 +286,37 @@ def _with(asked: Asked, **changes: float) -> Asked:
     return asked._replace(question=dataclasses.replace(asked.question, **changes))  # type: ignore[arg-type]
 
 
-def _what_if(asked: Asked) -> None:
+def _what_if(asked: Asked, *, ready: bool) -> list[Future[Any]]:
+    """The table, as far as it is known; gives back what is under way.
+
+    Parameters
+    ----------
+    asked : Asked
+    ready : bool
+        Whether the question itself is answered: that goes first.
+    """
     wanted = st.toggle(
         "What if…",
         key="whatif",
         bind="query-params",
         persist_state="session",
-        help="The same question with one thing changed at a time. Takes a few seconds.",
+        help="The same question with one thing changed at a time. Takes some seconds.",
     )
     if not wanted:
-        return
+        return []
+    pending: list[Future[Any]] = []
     rows = []
-    changes = variations(asked)
-    bar = st.progress(0.0, text="Asking the planner…")
-    for i, (name, other) in enumerate(changes):
-        bar.progress(i / len(changes), text=f"What if: {name}…")
-        answers = [answer_in_words(asked.solve, solve(other, method)) for method in ORDER]
-        rows.append((name, *answers))
-    bar.empty()
+    for name, other in variations(asked):
+        line = [name]
+        for method in ORDER:
+            # a few at a time: who asks for more drops what waits
+            answer = solution_of(other, method) if ready and len(pending) < _AT_ONCE else None
+            if answer is not None and is_known(answer):
+                line.append(answer_in_words(asked.solve, answer.result()))
+            else:
+                line.append(_OPEN)
+                pending += [] if answer is None else [answer]
+        rows.append(line)
     names = [heading(asked.solve, method) for method in ORDER]
     st.dataframe(pd.DataFrame(rows, columns=["what if", *names]), hide_index=True)
+    return pending

@@ -42,17 +42,19 @@ import numpy as np
 from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array, positive
 from privgmm.budget import Budget
-from privgmm.errors import InvalidInput
+from privgmm.errors import BudgetExceeded, InvalidInput
 from privgmm.noise import DiscreteGaussian
 from privgmm.plan import Plan
 from privgmm.renyi import ORDERS, RenyiCurve
 
-__all__ = ["Measure", "Spend", "added", "total"]
+__all__ = ["Measure", "Spend", "added", "measure_for", "total"]
 
 _CONVERSION_SHARE = 0.1
 """Of a cap's delta: what the conversion gets. The rest is for shortfalls, which add up, while
 the conversion feels its share only through a logarithm."""
 
+_ROUNDING = 1e-9
+_MANY = 10**6
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 _Charges = Callable[["Spend"], tuple[Array, Array]]
@@ -174,11 +176,71 @@ class Measure:
             return False
         if self.order is None:
             return self.cap.covers(added(spends))
-        charges = [_charges(spend) for spend in spends]
-        losses = math.fsum(float(loss[self.order]) for loss, _ in charges)
-        shortfalls = math.fsum(float(shortfall[self.order]) for _, shortfall in charges)
-        room = float(_room(self.cap)[self.order])
-        return losses <= room and shortfalls <= _shortfall_room(self.cap)
+        epsilon, delta = self._left(spends)
+        return epsilon >= 0 and delta >= 0
+
+    def remaining(self, spends: Sequence[Spend]) -> Budget | None:
+        """The (epsilon, delta) that one more release may cost and surely fit; None if none may.
+
+        This counts it by these two numbers alone. Releases with a curve cost far less at one
+        order, so `more` of them may fit than this suggests.
+        """
+        epsilon, delta = self._left(spends)
+        epsilon -= _ROUNDING * self.cap.epsilon
+        delta -= _ROUNDING * self.cap.delta
+        # what the rounding of a sum leaves is not room
+        if epsilon <= _ROUNDING * self.cap.epsilon or delta <= _ROUNDING * self.cap.delta:
+            return None
+        return Budget(min(epsilon, self.cap.epsilon), min(delta, self.cap.delta))
+
+    def more(self, spends: Sequence[Spend], like: Spend) -> int:
+        """How many further releases priced like this one fit, whatever rounding does."""
+        if not self.cap.covers(like.budget):
+            return 0
+        left, cost = self._left(spends), self._cost(like)
+        share = min(
+            have / need if need > 0 else math.inf for have, need in zip(left, cost, strict=True)
+        )
+        slack = _ROUNDING if self.order is None else -_ROUNDING
+        return max(0, math.floor(min(share * (1 + slack), _MANY)))
+
+    def _cost(self, spend: Spend) -> tuple[float, float]:
+        """What a spend takes of the two rooms: losses (or epsilons), and deltas."""
+        if self.order is None:
+            return spend.budget.epsilon, spend.budget.delta
+        losses, shortfalls = _charges(spend)
+        return float(losses[self.order]), float(shortfalls[self.order])
+
+    def _left(self, spends: Sequence[Spend]) -> tuple[float, float]:
+        costs = [self._cost(spend) for spend in spends]
+        if self.order is None:
+            epsilon, delta = self.cap.epsilon, self.cap.delta
+        else:
+            epsilon, delta = float(_room(self.cap)[self.order]), _shortfall_room(self.cap)
+        return (
+            epsilon - math.fsum(loss for loss, _ in costs),
+            delta - math.fsum(shortfall for _, shortfall in costs),
+        )
+
+
+def measure_for(cap: Budget, spends: Sequence[Spend], kept: Measure | None) -> Measure:
+    """The measure under which the last of the spends fits, or `BudgetExceeded`.
+
+    Parameters
+    ----------
+    cap : Budget
+    spends : sequence of Spend
+        All of one data set, the new one last.
+    kept : Measure or None
+        That of earlier spends; None to choose it now.
+    """
+    measure = Measure.choose(cap, spends[0]) if kept is None else kept
+    if not measure.admits(spends):
+        raise BudgetExceeded(
+            f"this release would bring the total of the data set to {total(spends, cap.delta)}, "
+            f"beyond what its cap {cap} allows for sure: nothing was drawn and nothing spent"
+        )
+    return measure
 
 
 def _by_curve(spend: Spend) -> tuple[Array, Array]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -19,17 +18,16 @@ from threadpoolctl import threadpool_limits
 from privgmm.agreement import Verdict
 from privgmm.arrays import Array, IntArray
 from privgmm.blocks import deal, one_row_each, rows_of_blocks
-from privgmm.budget import Budget
-from privgmm.display import refusal_html, release_html
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners import Learner, block_seeds
 from privgmm.learners.em import EM
-from privgmm.ledger import Ledger
+from privgmm.ledger import Ledger, Unit
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.noise import NoiseSource, RandomState, noise_source
 from privgmm.plan import Plan
 from privgmm.populous import Bottom, Populous, private_populous_estimator
 from privgmm.refinement import refine
+from privgmm.results import Refusal, Release
 from privgmm.spaces import Space
 
 __all__ = ["CuratorView", "Outcome", "Refusal", "Release", "Submits", "checked_rows", "release"]
@@ -44,102 +42,6 @@ class Submits(Protocol):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Start the call; gives something with ``result()``."""
         ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Release:
-    """A mixture that may be shown to anyone.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Components in random order.
-    budget : Budget
-        The total guarantee it carries.
-    plan : Plan
-        How it was made.
-    seeded : bool
-        True if its noise can be repeated from a seed: then it is a demonstration, not private.
-    """
-
-    mixture: Mixture
-    budget: Budget
-    plan: Plan
-    seeded: bool
-
-    @property
-    def released(self) -> bool:
-        """True."""
-        return True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return {
-            "released": True,
-            "seeded": self.seeded,
-            "budget": self.budget.to_dict(),
-            "mixture": self.mixture.to_dict(),
-            "plan": self.plan.to_dict(),
-        }
-
-    def _repr_html_(self) -> str:
-        return release_html(self)
-
-
-@dataclasses.dataclass(frozen=True)
-class Refusal:
-    """The symbol ⊥ with an explanation that may be shown to anyone: it uses the plan alone.
-
-    Parameters
-    ----------
-    budget : Budget
-        Spent all the same: that the test said no is an answer too.
-    plan : Plan
-    seeded : bool
-    """
-
-    budget: Budget
-    plan: Plan
-    seeded: bool
-
-    @property
-    def released(self) -> bool:
-        """False."""
-        return False
-
-    @functools.cached_property
-    def rows_needed(self) -> float:
-        """Rows that this plan would take (well separated components, 95 % of runs)."""
-        return self.plan.rows_needed()
-
-    @property
-    def reason(self) -> str:
-        """Why there is no mixture, and what would help; computed from the plan alone."""
-        rows = self.rows_needed
-        need = (
-            f"A release by this plan takes about {rows:.2g} rows"
-            if math.isfinite(rows)
-            else "With so few blocks this plan cannot be sure to pass, whatever the rows"
-        )
-        return (
-            "The fits of the blocks did not agree closely enough for a private release. "
-            f"{need} of {self.plan.n_components} well separated components. "
-            "More rows, a larger epsilon, delta or alpha, or another number of components may "
-            "help; so may another method."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return {
-            "released": False,
-            "seeded": self.seeded,
-            "budget": self.budget.to_dict(),
-            "reason": self.reason,
-            "plan": self.plan.to_dict(),
-        }
-
-    def _repr_html_(self) -> str:
-        return refusal_html(self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -335,11 +237,12 @@ def release(
             f"the learner fits {fitter.n_components} components, the plan {plan.n_components}"
         )
     units, member = _units(rows, groups, source)
-    _check_sizes(rows, len(units), plan, "rows" if groups is None else "persons")
+    unit: Unit = "row" if groups is None else "person"
+    _check_sizes(rows, len(units), plan, f"{unit}s")
     positions = units[deal(len(units), plan.n_blocks, seed=source.seed())]
     seeds = block_seeds(source.seed() >> 1, plan.n_blocks)
     fits = _fit(fitter, rows_of_blocks(rows, positions), seeds, executor, progress)
-    entry = None if ledger is None else ledger.intend(plan, seeded=source.seeded)
+    entry = None if ledger is None else ledger.intend(plan, seeded=source.seeded, unit=unit)
     space: Space[MixtureBatch, Mixture] = plan.space
     result: Release | Refusal
     coarse: Mixture | None = None
@@ -347,13 +250,13 @@ def release(
     with threadpool_limits(1, user_api="blas"):
         found: Populous[Mixture] = private_populous_estimator(fits, space, plan.test, source)
         if isinstance(found.value, Bottom):
-            result = Refusal(spent, plan, source.seeded)
+            result = Refusal(spent, plan, source.seeded, unit, entry)
         else:
             coarse = found.value
             final = coarse
             if plan.refine is not None:
                 final = refine(rows, coarse, plan.refine, rng=source, member=member)
-            result = Release(final, spent, plan, source.seeded)
+            result = Release(final, spent, plan, source.seeded, unit, entry)
     if ledger is not None and entry is not None:
         ledger.conclude(entry, released=result.released)
     view = CuratorView(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,11 @@ def artifacts() -> Path:
     folder = Path(__file__).resolve().parent.parent / "test-artifacts"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ledger_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test, nor a process it starts, may write into the ledger of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRIVGMM_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
+        yield

@@ -14,6 +14,7 @@ from privgmm.arrays import Array
 from privgmm.budget import Budget
 from privgmm.calibration import calibrate
 from privgmm.errors import BudgetExceeded
+from privgmm.ledger import Unit
 from privgmm.ledger_store import SQLiteLedger
 from privgmm.plan import Plan
 from privgmm.release import release
@@ -32,8 +33,8 @@ class Watched(SQLiteLedger):
     folder: Path
     last: int
 
-    def intend(self, plan: Plan, *, seeded: bool) -> int:
-        self.last = super().intend(plan, seeded=seeded)
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
+        self.last = super().intend(plan, seeded=seeded, unit=unit)
         (self.folder / f"drawn-{self.last}").touch()
         return self.last
 

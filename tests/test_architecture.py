@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "prospects",
     ),
     ("blocks", "jitter", "learners"),
-    ("ledger", "release", "audit", "baselines"),
+    ("composition", "ledger", "results", "release", "audit", "baselines"),
 )
 """Lowest first. Whatever is not named is a front door above them; the dashboard is above all."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
+import json
 import os
 import re
 import signal
@@ -19,7 +20,14 @@ import pytest
 from privgmm.budget import Budget
 from privgmm.composition import Measure, Spend, total
 from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError
-from privgmm.ledger_store import SQLiteLedger, content_fingerprint, read_spends
+from privgmm.ledger_store import (
+    SQLiteLedger,
+    content_fingerprint,
+    default_path,
+    file_fingerprint,
+    read_spends,
+    read_standings,
+)
 from privgmm.release import release
 from tests.ledger_children import (
     PLAN,
@@ -126,6 +134,8 @@ def test_no_spend_can_be_taken_back_or_changed(tmp_path: Path) -> None:
             "DELETE FROM spends",
             "UPDATE spends SET epsilon = 0.001 WHERE number = 2",
             "UPDATE spends SET curve = NULL WHERE number = 2",
+            "UPDATE spends SET unit = 'person' WHERE number = 2",
+            "UPDATE spends SET mark = '' WHERE number = 2",
             "UPDATE spends SET released = 0 WHERE number = 1",
         ):
             with pytest.raises(sqlite3.IntegrityError, match="a spend cannot be"):
@@ -200,6 +210,76 @@ def test_what_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "missing.db").exists()
     with pytest.raises(InvalidInput, match="data_fingerprint"):
         SQLiteLedger(tmp_path / "spends.db", "")
+
+
+def test_every_data_set_of_a_file_has_its_standing(tmp_path: Path) -> None:
+    path = tmp_path / "spends.db"
+    one = SQLiteLedger(path, "one", label="first")
+    other = SQLiteLedger(path, "other", cap=Budget(20.0, 1e-4), label="odd\ud800")
+    for _ in range(3):
+        one.intend(PLAN, seeded=False, unit="person")
+    other.intend(PLAN, seeded=True)
+    SQLiteLedger(path, "one", label="renamed")
+    found = read_standings(path)
+    assert found == [one.standing(), other.standing()]
+    assert [standing.label for standing in found] == ["renamed", "odd?"]
+    assert [standing.spends for standing in found] == [3, 1]
+    assert [standing.unit for standing in found] == ["person", "row"]
+    assert [standing.account for standing in found] == [one.account, other.account]
+    assert found[0].total == total([Spend.of(PLAN)] * 3)
+    assert json.loads(json.dumps(found[1].to_dict()))["cap"] == {"epsilon": 20.0, "delta": 1e-4}
+    assert [row["label"] for row in read_spends(path)] == ["renamed"] * 3 + ["odd?"]
+
+
+def test_marks_are_random_and_find_their_spend(tmp_path: Path) -> None:
+    ledger = SQLiteLedger(tmp_path / "spends.db", "people")
+    numbers = [ledger.intend(PLAN, seeded=False) for _ in range(4)]
+    marks = [ledger.mark(number) for number in numbers]
+    assert len(set(marks)) == 4
+    assert all(re.fullmatch("[0-9a-f]{16}", mark) for mark in marks)
+    assert [row["mark"] for row in ledger.export()] == marks
+    with pytest.raises(InvalidInput, match="no entry 99"):
+        ledger.mark(99)
+    with pytest.raises(InvalidInput, match="no entry"):
+        SQLiteLedger(tmp_path / "spends.db", "others").mark(numbers[0])
+
+
+def test_where_the_ledger_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRIVGMM_LEDGER", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    usual = tmp_path / "home" / ".local" / "share" / "privgmm" / "ledger.sqlite"
+    assert default_path() == usual
+    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")
+    assert default_path() == usual
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    there = tmp_path / "data" / "privgmm" / "ledger.sqlite"
+    assert default_path() == there
+    assert not there.parent.exists(), "to ask where is not to make it"
+    ledger = SQLiteLedger(None, "people")
+    ledger.intend(PLAN, seeded=False)
+    assert ledger.path == there
+    assert len(read_spends(there)) == 1
+    monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path / "own.db"))
+    assert default_path() == tmp_path / "own.db"
+    monkeypatch.setenv("PRIVGMM_LEDGER", str(there / "below a file" / "own.db"))
+    with pytest.raises(InvalidInput, match="cannot be made"):
+        SQLiteLedger(None, "people")
+
+
+def test_a_file_is_known_by_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes(b"a,b\n1,2\n")
+    assert file_fingerprint(path) == file_fingerprint(str(path)) == file_fingerprint(b"a,b\n1,2\n")
+    assert file_fingerprint(path) != file_fingerprint(b"a,b\n1,3\n")
+    with pytest.raises(InvalidInput, match="cannot read"):
+        file_fingerprint(tmp_path / "missing.csv")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+def test_paths_that_are_none(path: str) -> None:
+    with pytest.raises(InvalidInput, match="path"):
+        SQLiteLedger(path, "people")
 
 
 # ------------------------------------------------------------------------- many at once

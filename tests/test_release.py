@@ -18,7 +18,7 @@ from privgmm.distances import dist_param
 from privgmm.errors import BudgetExceeded, PrivGMMError
 from privgmm.learners import BlockRandomness
 from privgmm.learners.em import EM
-from privgmm.ledger import MemoryLedger
+from privgmm.ledger import MemoryLedger, Unit
 from privgmm.matching import bottleneck_matching
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.noise import SeededNoise
@@ -122,7 +122,7 @@ def test_a_release_as_plain_numbers(outcome: Outcome) -> None:
     assert Mixture.from_dict(data["mixture"]) == result.mixture
     assert Budget.from_dict(data["budget"]) == result.budget
     # nothing of what only the curator may see
-    assert data.keys() == {"released", "seeded", "budget", "mixture", "plan"}
+    assert data.keys() == {"released", "seeded", "unit", "budget", "mixture", "plan"}
 
 
 def test_what_the_curator_sees(outcome: Outcome) -> None:
@@ -285,8 +285,8 @@ class RecordingLedger(MemoryLedger):
         super().__init__(cap)
         self.events = events
 
-    def intend(self, plan: Plan, *, seeded: bool) -> int:
-        number = super().intend(plan, seeded=seeded)
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
+        number = super().intend(plan, seeded=seeded, unit=unit)
         self.events.append("intend")
         return number
 
@@ -382,6 +382,7 @@ def test_every_person_is_in_one_block_with_one_row() -> None:
     ((rows, groups),) = households()
     outcome = release(rows, PLAN, rng=1, groups=groups)
     assert outcome.released
+    assert outcome.result.unit == "person"
     persons = groups[outcome.curator.positions.ravel()]
     assert len(set(persons.tolist())) == persons.size == 13_000
     # replacing everything a person ever contributed changes one block

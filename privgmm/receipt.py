@@ -14,21 +14,22 @@ import importlib.resources
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.ledger import Unit
 from privgmm.mixture import Mixture
 from privgmm.plan import Plan
-from privgmm.release import Refusal, Release
+from privgmm.results import Refusal, Release
 
 __all__ = [
     "RECEIPT_SCHEMA",
-    "Unit",
     "Verification",
     "make_receipt",
     "receipt_schema",
@@ -37,10 +38,9 @@ __all__ = [
     "write_receipt",
 ]
 
-Unit: TypeAlias = Literal["row", "person"]
-RECEIPT_SCHEMA = "privgmm/receipt-1"
+RECEIPT_SCHEMA = "privgmm/receipt-2"
 
-_NEIGHBOURS: dict[str, str] = {
+_NEIGHBOURS: dict[Unit, str] = {
     "row": "one data set becomes the other by replacing one row",
     "person": "one data set becomes the other by replacing all rows of one person",
 }
@@ -55,6 +55,8 @@ _KEYS = frozenset(
         "refusal",
         "guarantee",
         "neighbours",
+        "learner",
+        "ledger",
         "plan",
         "sha256",
     }
@@ -79,23 +81,33 @@ class Verification:
         return self.ok
 
 
-def make_receipt(result: Release | Refusal, *, unit: Unit = "row") -> dict[str, Any]:
+def make_receipt(
+    result: Release | Refusal, *, learner: str | None = None, mark: str | None = None
+) -> dict[str, Any]:
     """The receipt of a release or a refusal.
 
     Parameters
     ----------
     result : Release or Refusal
         ``outcome.result``, never the curator's part.
-    unit : {"row", "person"}
-        What the guarantee protects: "person" if the release was made with ``groups``.
+    learner : str, optional
+        How blocks were fitted, a name in `privgmm.learners.choice`. The guarantee holds for any.
+    mark : str, optional
+        From `SQLiteLedger.mark`: finds the spend in the curator's ledger. It is random, so it
+        says nothing about the data, and two receipts of one data set cannot be matched by it.
     """
     if not isinstance(result, Release | Refusal):
         raise InvalidInput(
             f"result must be a Release or a Refusal, got {type(result).__name__}: pass "
             "outcome.result"
         )
-    if unit not in _NEIGHBOURS:
-        raise InvalidInput(f"unit must be 'row' or 'person', got {unit!r}")
+    ledger = None if mark is None else {"entry": result.entry, "mark": mark}
+    if not _is_spend(ledger):
+        raise InvalidInput(
+            f"mark must come from the ledger that was told of the release, got {mark!r}"
+        )
+    if not _is_learner(learner):
+        raise InvalidInput(f"learner must be a name, got {learner!r}")
     receipt: dict[str, Any] = {
         "schema": RECEIPT_SCHEMA,
         "library": {"name": "privgmm", "version": _library_version()},
@@ -106,9 +118,11 @@ def make_receipt(result: Release | Refusal, *, unit: Unit = "row") -> dict[str, 
         "refusal": {"reason": result.reason} if isinstance(result, Refusal) else None,
         "guarantee": {
             **result.budget.to_dict(),
-            "words": _words(result.budget, unit, seeded=result.seeded),
+            "words": _words(result.budget, result.unit, seeded=result.seeded),
         },
-        "neighbours": {"unit": unit, "relation": _NEIGHBOURS[unit]},
+        "neighbours": {"unit": result.unit, "relation": _NEIGHBOURS[result.unit]},
+        "learner": learner,
+        "ledger": ledger,
         "plan": result.plan.to_dict(),
     }
     return {**receipt, "sha256": _digest(receipt)}
@@ -133,7 +147,7 @@ def write_receipt(receipt: Mapping[str, Any], path: str | os.PathLike[str]) -> P
 
 def receipt_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of receipts."""
-    file = importlib.resources.files("privgmm") / "schema" / "receipt-1.json"
+    file = importlib.resources.files("privgmm") / "schema" / "receipt-2.json"
     schema: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return schema
 
@@ -229,6 +243,8 @@ def _form_problems(receipt: dict[str, Any]) -> Iterator[str]:
         "neighbours must name a unit and its relation": any(
             neighbours == {"unit": unit, "relation": words} for unit, words in _NEIGHBOURS.items()
         ),
+        "learner must be a name or nothing": _is_learner(receipt["learner"]),
+        "ledger must be an entry and its mark, or nothing": _is_spend(receipt["ledger"]),
         "guarantee must hold epsilon, delta and words": isinstance(receipt["guarantee"], dict)
         and receipt["guarantee"].keys() == {"epsilon", "delta", "words"},
         "sha256 must be 64 hexadecimal digits": isinstance(receipt["sha256"], str)
@@ -241,6 +257,23 @@ def _form_problems(receipt: dict[str, Any]) -> Iterator[str]:
 def _is_refusal(value: object) -> bool:
     return (
         isinstance(value, dict) and value.keys() == {"reason"} and isinstance(value["reason"], str)
+    )
+
+
+def _is_learner(value: object) -> bool:
+    return value is None or (isinstance(value, str) and value != "")
+
+
+def _is_spend(value: object) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"entry", "mark"}
+        and type(value["entry"]) is int
+        and value["entry"] >= 1
+        and isinstance(value["mark"], str)
+        and re.fullmatch("[0-9a-f]{16}", value["mark"]) is not None
     )
 
 

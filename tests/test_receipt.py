@@ -22,6 +22,7 @@ import privgmm
 from privgmm.budget import Budget
 from privgmm.calibration import calibrate
 from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.ledger_store import SQLiteLedger, content_fingerprint
 from privgmm.mixture import Mixture
 from privgmm.plan import METHODS, Method, Plan
 from privgmm.receipt import (
@@ -65,7 +66,9 @@ RESULTS: list[Release | Refusal] = [
     Release(MIXTURE, PLANS[0].spent(), PLANS[0], seeded=True),
     *(Refusal(plan.spent(), plan, seeded=False) for plan in PLANS),
 ]
-RECEIPT = make_receipt(RESULTS[4])
+RECEIPT = make_receipt(
+    dataclasses.replace(RESULTS[4], unit="person", entry=7), learner="em", mark="0123456789abcdef"
+)
 TEXT = receipt_text(RECEIPT).encode()
 
 # ------------------------------------------------------------------------- plans
@@ -168,13 +171,38 @@ def test_a_receipt_says_everything(result: Release | Refusal) -> None:
 
 
 def test_the_neighbours_are_named() -> None:
-    row, person = make_receipt(RESULTS[1]), make_receipt(RESULTS[1], unit="person")
+    row = make_receipt(RESULTS[1])
+    person = make_receipt(dataclasses.replace(RESULTS[1], unit="person"))
     assert "one row" in row["guarantee"]["words"]
     assert "all rows of one person" in person["guarantee"]["words"]
-    assert person["neighbours"]["unit"] == "person"
+    assert (row["neighbours"]["unit"], person["neighbours"]["unit"]) == ("row", "person")
+    assert "replacing one row" in row["neighbours"]["relation"]
+    assert "all rows of one person" in person["neighbours"]["relation"]
     assert verify_receipt(person).ok
-    with pytest.raises(InvalidInput, match="unit"):
-        make_receipt(RESULTS[1], unit="family")  # type: ignore[arg-type]  # the point of the test
+
+
+def test_the_learner_and_the_spend_are_named(tmp_path: Path) -> None:
+    plain = make_receipt(RESULTS[1])
+    assert plain["learner"] is plain["ledger"] is None
+    ledger = SQLiteLedger(tmp_path / "spends.db", content_fingerprint(ROWS))
+    result = release(ROWS, PLAN, rng=11, ledger=ledger).result
+    assert result.entry is not None
+    full = make_receipt(result, learner="em", mark=ledger.mark(result.entry))
+    assert verify_receipt(receipt_text(full)).ok
+    assert full["learner"] == "em"
+    (row,) = ledger.export()
+    assert full["ledger"] == {"entry": row["number"], "mark": row["mark"]}
+    # neither the data nor the account can be read from it
+    text = receipt_text(full)
+    assert ledger.account not in text
+    assert content_fingerprint(ROWS) not in text
+    for mark in ("", "x" * 16, "0" * 15):
+        with pytest.raises(InvalidInput, match="mark"):
+            make_receipt(result, mark=mark)
+    with pytest.raises(InvalidInput, match="mark"):
+        make_receipt(RESULTS[1], mark="0" * 16)
+    with pytest.raises(InvalidInput, match="learner"):
+        make_receipt(result, learner="")
 
 
 def test_a_real_release_makes_a_valid_file(tmp_path: Path) -> None:
@@ -192,7 +220,8 @@ def test_receipts_follow_the_schema(result: Release | Refusal) -> None:
     schema = receipt_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    receipt = make_receipt(result)
+    receipt = make_receipt(dataclasses.replace(result, entry=3), learner="em", mark="a" * 16)
+    validator.validate(make_receipt(result))
     validator.validate(receipt)
     for key in receipt:
         shorter = {k: v for k, v in receipt.items() if k != key}
@@ -252,7 +281,15 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "both": (lambda r: r.update(refusal={"reason": "none"}), "refusal"),
     "other time": (lambda r: r.update(created="yesterday"), "created"),
     "other relation": (lambda r: r["neighbours"].update(relation="none"), "neighbours"),
-    "other schema": (lambda r: r.update(schema="privgmm/receipt-2"), "schema"),
+    "other schema": (lambda r: r.update(schema="privgmm/receipt-1"), "schema"),
+    "other unit": (lambda r: r["neighbours"].update(unit="row"), "neighbours"),
+    "other unit and relation": (
+        lambda r: r.update(neighbours=make_receipt(RESULTS[4])["neighbours"]),
+        "words",
+    ),
+    "no learner": (lambda r: r.update(learner=3), "learner"),
+    "no entry": (lambda r: r["ledger"].update(entry=0), "ledger"),
+    "no mark": (lambda r: r["ledger"].update(mark="0123456789ABCDEF"), "ledger"),
     "extra": (lambda r: r.update(votes=[3]), "votes"),
 }
 

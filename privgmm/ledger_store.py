@@ -189,6 +189,11 @@ class SQLiteLedger:
             for row in self.export()
         )
 
+    def spends(self) -> list[Spend]:
+        """What each of them costs, as `composition` adds it up; oldest first."""
+        with connection(self._path) as database:
+            return [spend for spend, _ in _read_spends(database, self._account)]
+
     def standing(self) -> Standing:
         """Total, cap, and what is left."""
         with connection(self._path) as database:
@@ -200,8 +205,8 @@ class SQLiteLedger:
         Converted at `delta`, by default the cap's, without a cap the sum of all deltas.
         """
         with connection(self._path) as database:
-            spends = [spend for spend, _ in _read_spends(database, self._account)]
             cap, _, _ = _read_cap(database, self._account)
+        spends = self.spends()
         if not spends:
             return None
         return total(spends, delta if delta is not None or cap is None else cap.delta)

@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "bounds",
         "matching",
         "distances",
+        "learnable",
         "pairwise",
         "pairwise_kernels",
         "line_integrals",

@@ -7,13 +7,25 @@ import streamlit as st
 from privgmm.dashboard.answers import DEFAULT_ALPHA
 from privgmm.dashboard.foresight import ALPHA, EPSILON, ROWS, Asked
 from privgmm.dashboard.frame import slider_ends
+from privgmm.dashboard.lessons import Writer
 from privgmm.dashboard.promise import choose_alpha, choose_delta, choose_epsilon
 from privgmm.dashboard.words import count_in_words
 from privgmm.prospects import Question
 
-__all__ = ["ask"]
+__all__ = ["WRITERS", "ask", "asked_in_words"]
 
 SIZES = (*(float(f"{lead}e{power}") for power in range(3, 20) for lead in (1, 3)), 1e20)
+
+WRITERS: dict[str, Writer] = {
+    "solve": str,
+    "components": str,
+    "columns": str,
+    "rows": count_in_words,
+    "budget": lambda value: f"{value:g}",
+    "failure": lambda value: f"{value:.0e}",
+    "accuracy": lambda value: f"{value:g}",
+    "weight": lambda value: f"{value:g}",
+}
 
 
 def ask() -> Asked:
@@ -89,3 +101,26 @@ def ask() -> Asked:
     )
     question = Question(int(k), int(d), delta=delta, smallest_weight=smallest)
     return Asked(str(unknown), question, epsilon, alpha, float(n_rows))
+
+
+def asked_in_words(asked: Asked) -> str:
+    """The question in a line.
+
+    Examples
+    --------
+    >>> asked_in_words(Asked(ROWS, Question(2, 3), 1.0, 0.5, 1e5))
+    '2 components, 3 columns, ε = 1, δ = 1e-06, α = 0.5. Unknown: rows.'
+    """
+    q = asked.question
+    parts = [f"{q.n_components} components", f"{q.n_features} columns"]
+    if asked.solve != ROWS:
+        parts.append(f"{count_in_words(asked.n_rows)} rows")
+    if asked.solve != EPSILON:
+        parts.append(f"ε = {asked.epsilon:g}")
+    parts.append(f"δ = {q.delta:g}")
+    if asked.solve != ALPHA:
+        parts.append(f"α = {asked.alpha:g}")
+    if q.smallest_weight is not None:
+        parts.append(f"smallest weight {q.smallest_weight:g}")
+    unknown = "rows" if asked.solve == ROWS else asked.solve
+    return f"{', '.join(parts)}. Unknown: {unknown}."

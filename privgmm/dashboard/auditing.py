@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from privgmm.dashboard import neighbours
+from privgmm.dashboard import flip, game, losses, neighbours
 from privgmm.dashboard.adversaries import show_adversaries
-from privgmm.dashboard.flip import flip_row
 from privgmm.dashboard.frame import frame
-from privgmm.dashboard.game import play_game
-from privgmm.dashboard.losses import measure_losses
+from privgmm.dashboard.lessons import Writer, controls_panel, scene_line, show_link, written
 from privgmm.dashboard.promise import choose_epsilon
 from privgmm.errors import PrivGMMError
 
@@ -17,29 +15,30 @@ __all__ = ["page"]
 
 _ATTACK = "attack"
 _SECTIONS = {
-    "guess": ("Guess", play_game),
-    "flip": ("Flip one row", flip_row),
-    "measure": ("Measure", measure_losses),
+    "guess": ("Guess", game.play_game),
+    "flip": ("Flip one row", flip.flip_row),
+    "measure": ("Measure", losses.measure_losses),
 }
 
 
 def page() -> None:
     """Draw the page."""
-    frame(
+    link = frame(
         "Do I believe it?",
         "A promise is worth what survives an attack. Play the attacker on made-up rows, where "
         "nothing is at stake.",
         icon=":material/verified_user:",
     )
-    section = st.segmented_control(
-        "What to try",
-        [*_SECTIONS, _ATTACK],
-        default="guess",
-        required=True,
-        format_func=lambda name: "Adversaries" if name == _ATTACK else _SECTIONS[name][0],
-        key="audit",
-        bind="query-params",
-    )
+    with controls_panel("section", border=False):
+        section = st.segmented_control(
+            "What to try",
+            [*_SECTIONS, _ATTACK],
+            default="guess",
+            required=True,
+            format_func=_section_label,
+            key="audit",
+            bind="query-params",
+        )
     try:
         if section == _ATTACK:
             show_adversaries()
@@ -47,14 +46,32 @@ def page() -> None:
             _SECTIONS[section][1](_choose_epsilon())
     except PrivGMMError as problem:
         st.error(str(problem), icon=":material/error:")
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(written(_WRITERS))
+
+
+def _section_label(name: str) -> str:
+    return "Adversaries" if name == _ATTACK else _SECTIONS[name][0]
+
+
+_WRITERS: dict[str, Writer] = {
+    "audit": _section_label,
+    "audit_epsilon": lambda value: f"{value:g}",
+    **game.WRITERS,
+    **flip.WRITERS,
+    **losses.WRITERS,
+}
 
 
 def _choose_epsilon() -> float:
     """The slider for the promise that is put to the test."""
-    with st.container(width=420):
-        return choose_epsilon(
+    with controls_panel("promise", border=False), st.container(width=420):
+        epsilon = choose_epsilon(
             "audit_epsilon",
             weaker="easier to guess",
             options=neighbours.EPSILONS,
             meaning="The promise to put to the test; δ is one in a million.",
         )
+    scene_line(f"The promise put to the test: ε = {epsilon:g}, δ = 1e-06.")
+    return epsilon

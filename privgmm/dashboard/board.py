@@ -21,11 +21,13 @@ from privgmm.dashboard.drag import (
     moved,
 )
 from privgmm.dashboard.frame import slider_ends
+from privgmm.dashboard.lessons import Writer
 
 __all__ = [
     "PRESETS",
     "STANDARD",
     "START",
+    "WRITERS",
     "ZOOMS",
     "Pair",
     "choose_zoom",
@@ -37,6 +39,14 @@ __all__ = [
 
 ZOOMS = (1, 10, 100, 1000, 10_000)
 _DRAG = "drag"
+WRITERS: dict[str, Writer] = {
+    "zoom": lambda zoom: f"{zoom:,}×",
+    **{
+        f"{field.name}{which}": lambda value: f"{value:g}"
+        for which in (1, 2)
+        for field in dataclasses.fields(PlaneGaussian)
+    },
+}
 
 STANDARD = PlaneGaussian(0.0, 0.0, 1.0, 1.0, 0.0)
 START = (PlaneGaussian(-0.8, -0.4, 1.5, 0.9, -30.0), PlaneGaussian(0.6, 0.5, 1.2, 1.1, 60.0))

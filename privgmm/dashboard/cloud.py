@@ -12,6 +12,7 @@ import streamlit as st
 from privgmm.bounds import TVBounds
 from privgmm.dashboard.board import STANDARD, ZOOMS, load
 from privgmm.dashboard.drag import PlaneGaussian
+from privgmm.dashboard.lessons import Writer, controls_panel
 from privgmm.gaussian_pairs import KINDS, PairCloud, random_pairs
 from privgmm.theory_figures import (
     HIGHEST,
@@ -22,11 +23,16 @@ from privgmm.theory_figures import (
     pair_figure,
 )
 
-__all__ = ["chosen_dot", "exaggeration", "show_cloud"]
+__all__ = ["WRITERS", "chosen_dot", "exaggeration", "show_cloud"]
 
 DIMENSIONS = (1, 2, 5, 20)
 _EACH = 250
 _KIND_LABELS = {"mean": "▲ means", "covariance": "■ shapes", "both": "● both"}
+WRITERS: dict[str, Writer] = {
+    "dimensions": str,
+    "kinds": lambda kind: _KIND_LABELS[kind],
+    "ratio": lambda on: str(on).lower(),
+}
 
 
 @st.cache_resource(show_spinner="Drawing 3,000 random pairs and their exact TV…")
@@ -36,34 +42,35 @@ def _clouds(each: int) -> dict[tuple[int, str], PairCloud]:
 
 def show_cloud(known: TVBounds, swapped_delta: float) -> None:
     """The theorem's band with all pairs in it; `known` is the pair on the board."""
-    left, right = st.columns([1, 1.2])
-    dimensions = left.pills(
-        "Dimensions",
-        DIMENSIONS,
-        selection_mode="multi",
-        default=DIMENSIONS,
-        key="dimensions",
-        bind="query-params",
-        persist_state="session",
-        help="3,000 random pairs, drawn once; choose which to show",
-    )
-    kinds = right.pills(
-        "What differs",
-        KINDS,
-        selection_mode="multi",
-        default=KINDS,
-        format_func=lambda kind: _KIND_LABELS[kind],
-        key="kinds",
-        bind="query-params",
-        persist_state="session",
-    )
-    ratio = st.toggle(
-        "Divide by Δ",
-        key="ratio",
-        bind="query-params",
-        persist_state="session",
-        help="Draws TV/Δ: the bounds become level lines and the dots spread out",
-    )
+    with controls_panel("cloud", border=False):
+        left, right = st.columns([1, 1.2])
+        dimensions = left.pills(
+            "Dimensions",
+            DIMENSIONS,
+            selection_mode="multi",
+            default=DIMENSIONS,
+            key="dimensions",
+            bind="query-params",
+            persist_state="session",
+            help="3,000 random pairs, drawn once; choose which to show",
+        )
+        kinds = right.pills(
+            "What differs",
+            KINDS,
+            selection_mode="multi",
+            default=KINDS,
+            format_func=lambda kind: _KIND_LABELS[kind],
+            key="kinds",
+            bind="query-params",
+            persist_state="session",
+        )
+        ratio = st.toggle(
+            "Divide by Δ",
+            key="ratio",
+            bind="query-params",
+            persist_state="session",
+            help="Draws TV/Δ: the bounds become level lines and the dots spread out",
+        )
     everything = _clouds(_EACH)
     shown = [everything[d, kind] for d in dimensions for kind in kinds]
     event = st.plotly_chart(

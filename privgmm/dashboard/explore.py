@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -10,18 +10,29 @@ import streamlit as st
 
 from privgmm.calibration import METHODS
 from privgmm.dashboard import state
+from privgmm.dashboard.accounts import account_of
 from privgmm.dashboard.answers import fewest_rows
 from privgmm.dashboard.controls import choose_settings
 from privgmm.dashboard.feasibility import feasibility_of, show_feasibility, show_plan
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.ghosts import cloud_of, show_ghosts
-from privgmm.dashboard.lessons import controls_panel, current_lesson, show_lessons, show_link
+from privgmm.dashboard.lessons import (
+    Writer,
+    controls_panel,
+    current_lesson,
+    scene_line,
+    show_lessons,
+    show_link,
+    written,
+)
 from privgmm.dashboard.result import nonprivate_of, show_sharing, show_table, show_verdict
 from privgmm.dashboard.running import collect, running, show_note, show_running, start
 from privgmm.dashboard.source import GENERATE, KINDS, SAMPLE, Chosen, choose_data
+from privgmm.dashboard.spending import show_spent
 from privgmm.dashboard.waiting import is_known, still_open, watch
-from privgmm.dashboard.words import method_label
+from privgmm.dashboard.words import escaped, method_label
 from privgmm.datasets import Dataset
+from privgmm.errors import PrivGMMError
 from privgmm.mixture import Mixture
 from privgmm.notebook import GeneratedRows
 from privgmm.plotting import figure_alt_text, ghosts_label, mixtures_figure
@@ -32,7 +43,7 @@ __all__ = ["page"]
 
 def page() -> None:
     """Draw the page."""
-    frame(
+    link = frame(
         "What does privacy cost here?",
         "Choose rows and a promise, press **Release**, and compare what you may publish with "
         "what you would have learned without privacy.",
@@ -53,13 +64,18 @@ def page() -> None:
         with controls_panel("promise"):
             st.markdown("**2 · Promise**")
             settings = choose_settings(chosen.dataset)
+        try:
+            account = account_of(chosen)
+        except PrivGMMError as problem:
+            # Without an account nothing may be released.
+            st.error(escaped(str(problem)), icon=":material/error:")
+            return
         if not lesson:
             show_lessons()
     with picture:
         known = feasibility_of(settings.ask(chosen.dataset))
-        if lesson:
-            st.caption(_scene(settings, chosen.dataset))
-        else:
+        scene_line(_scene(settings, chosen.dataset))
+        if not lesson:
             generated = isinstance(chosen.rows, GeneratedRows)
             show_feasibility(known, chosen.dataset, generated=generated)
         buttons = st.container(horizontal=True, vertical_alignment="center")
@@ -72,10 +88,9 @@ def page() -> None:
             on_click=start,
             args=(settings, chosen),
         )
-        link = buttons.container(width="content")
         with buttons:
             show_plan(known)
-        _spend_note(chosen.dataset)
+        show_spent(account)
         # In a container of its own what comes and goes does not push the rest about.
         with st.container(key="under_way"):
             if running() is not None:
@@ -84,7 +99,9 @@ def page() -> None:
         pending = [*known.pending, *_results(settings, chosen)]
     with link:
         # Last, when every widget of the page has its value.
-        show_link(_link_values())
+        source = st.session_state.get("source")
+        foreign = [key for name, keys in _ONLY_FOR.items() if name != source for key in keys]
+        show_link(written(_WRITERS, without=foreign))
     if pending:
         watch(pending)
 
@@ -96,22 +113,6 @@ def _scene(settings: state.Settings, dataset: Dataset) -> str:
         f"{dataset.n_rows:,} rows ({dataset.name.replace('_', ' ')}), "
         f"{settings.n_components} components to fit, method {method_label(settings.method)}, "
         f"ε = {settings.epsilon:g}, δ = {settings.delta:g}, {noise}."
-    )
-
-
-def _spend_note(dataset: Dataset) -> None:
-    spent = [entry.budget for entry in state.ledger(dataset.fingerprint).entries]
-    if not spent:
-        st.caption(
-            "Pressing it draws the noise, once, and spends the budget. Nothing has been spent on "
-            "these rows in this session."
-        )
-        return
-    epsilon, delta = sum(b.epsilon for b in spent), sum(b.delta for b in spent)
-    times = "once" if len(spent) == 1 else f"{len(spent)} times"
-    st.caption(
-        f"Asked {times} of these rows in this session: together ε = {epsilon:.4g}, "
-        f"δ = {delta:.3g} (the sum, which holds for any sequence of answers)."
     )
 
 
@@ -217,7 +218,7 @@ def _picture(
     )
 
 
-_FORMATS: dict[str, Callable[[Any], str]] = {
+_WRITERS: dict[str, Writer] = {
     "source": str,
     "kind": lambda kind: KINDS[kind],
     "true_k": str,
@@ -238,20 +239,8 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "across": str,
     "up": str,
 }
-"""How each widget's value is written in the address: as the widget shows it."""
 
 _ONLY_FOR = {
     GENERATE: {"kind", "true_k", "d", "separation", "n", "data_seed"},
     SAMPLE: {"sample"},
 }
-
-
-def _link_values() -> dict[str, str]:
-    """The state of all widgets of the page, defaults included, as an address holds it."""
-    source = st.session_state.get("source")
-    foreign = {key for name, keys in _ONLY_FOR.items() if name != source for key in keys}
-    return {
-        key: write(st.session_state[key])
-        for key, write in _FORMATS.items()
-        if key not in foreign and st.session_state.get(key) is not None
-    }

@@ -8,6 +8,7 @@ import streamlit as st
 
 from privgmm.dashboard import state
 from privgmm.dashboard.frame import frame
+from privgmm.dashboard.lessons import Writer, controls_panel, show_link, written
 from privgmm.dashboard.reel import DEMONSTRATIONS, Reel, code_of, demonstration
 from privgmm.dashboard.scenes import Scene, scene
 from privgmm.errors import PrivGMMError
@@ -24,12 +25,13 @@ _LABELS = {
     "pick": "Picking one",
     "refusal": "A refusal",
 }
+_WRITERS: dict[str, Writer] = {"film": lambda name: _LABELS[name], "step": str}
 _REEL, _PLAYING, _SINCE, _TURN = "film_reel", "film_playing", "film_since", "film_turn"
 
 
 def page() -> None:
     """Draw the page."""
-    frame(
+    link = frame(
         "How it works",
         "Algorithm 1 of the paper as a film: what happens to the rows, one step at a time, with "
         "the paper's line and the code that ran.",
@@ -41,22 +43,26 @@ def page() -> None:
     st.session_state[_SINCE] = time.monotonic()
     if st.session_state.get(_PLAYING):
         _ticker(len(reel.steps))
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(written(_WRITERS))
 
 
 def _choose() -> Reel:
     """The reel to show: the release on display in Explore, or a demonstration."""
     last = state.shown()
     names = ([_YOURS] if last is not None else []) + list(DEMONSTRATIONS)
-    chosen = st.segmented_control(
-        "What to film",
-        names,
-        default=names[0],
-        required=True,
-        format_func=lambda name: _LABELS[name],
-        key="film",
-        bind="query-params",
-        on_change=_from_the_start,
-    )
+    with controls_panel("film", border=False):
+        chosen = st.segmented_control(
+            "What to film",
+            names,
+            default=names[0],
+            required=True,
+            format_func=lambda name: _LABELS[name],
+            key="film",
+            bind="query-params",
+            on_change=_from_the_start,
+        )
     if chosen == _YOURS and last is not None:
         kept = st.session_state.get(_REEL)
         if not (isinstance(kept, Reel) and kept.outcome is last.outcome):

@@ -7,6 +7,7 @@ import streamlit as st
 
 from privgmm.agreement import AgreementTest
 from privgmm.dashboard import neighbours
+from privgmm.dashboard.lessons import Writer, controls_panel, scene_line
 from privgmm.dashboard.waiting import beside
 from privgmm.distances import dist_gmm
 from privgmm.errors import PrivGMMError
@@ -14,9 +15,16 @@ from privgmm.guessing_figures import flip_figure, flip_votes_figure
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.release import Outcome, Release
 
-__all__ = ["changed_blocks", "flip_row"]
+__all__ = ["WRITERS", "changed_blocks", "flip_row"]
 
 _DISTANCES = (0.0, 1.0, 3.0, 10.0, 100.0, 1e3, 1e6, 1e9)
+
+
+def _far(distance: float) -> str:
+    return "stay" if distance == 0 else f"{distance:,.0f}"
+
+
+WRITERS: dict[str, Writer] = {"row": str, "far": _far}
 
 
 def changed_blocks(before: MixtureBatch, after: MixtureBatch) -> list[int]:
@@ -34,7 +42,7 @@ def flip_row(epsilon: float) -> None:
     rows = neighbours.data().rows
     with st.container(key="split"):
         side, picture = st.columns([1, 1.6], gap="medium")
-    with side:
+    with side, controls_panel("flip", border=False):
         row = int(
             st.number_input(
                 "Row to move",
@@ -51,12 +59,14 @@ def flip_row(epsilon: float) -> None:
                 "Send it this far",
                 _DISTANCES,
                 1e6,
-                format_func=lambda value: "stay" if value == 0 else f"{value:,.0f}",
+                format_func=_far,
                 key="far",
                 bind="query-params",
                 help="A component's spread is about 1. No bound on the data is assumed.",
             )
         )
+    with side:
+        scene_line(f"Row {row:,}, sent {distance:,.0f} away.")
     with picture:
         flipped = beside(
             ("flip", epsilon, row, distance),

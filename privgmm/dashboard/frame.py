@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.lessons import pin_question
 from privgmm.dashboard.warming import start_warming
@@ -29,6 +30,7 @@ PAGES: tuple[Page, ...] = (
     Page("pages/Theorem_1_8.py", "Theorem 1.8", ":material/compare:"),
     Page("pages/Planner.py", "Planner", ":material/calculate:"),
     Page("pages/Audit.py", "Audit", ":material/verified_user:"),
+    Page("pages/Ledger.py", "Ledger", ":material/receipt_long:"),
 )
 
 _LOOK = """
@@ -54,8 +56,8 @@ _LOOK = """
 """
 
 
-def frame(title: str, lead: str, *, icon: str = ":material/shield_lock:") -> None:
-    """Set up a page.
+def frame(title: str, lead: str, *, icon: str = ":material/shield_lock:") -> DeltaGenerator:
+    """Set up a page; gives back a place beside the title, for the link to its state.
 
     Parameters
     ----------
@@ -81,8 +83,11 @@ def frame(title: str, lead: str, *, icon: str = ":material/shield_lock:") -> Non
         )
     start_warming()
     pin_question()
-    st.title(title, anchor=False)
+    row = st.container(horizontal=True, vertical_alignment="center", key="top")
+    row.title(title, anchor=False)
+    place = row.container(width="content")
     st.markdown(lead)
+    return place
 
 
 def slider_ends(left: str, right: str) -> None:

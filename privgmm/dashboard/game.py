@@ -12,6 +12,7 @@ import streamlit as st
 from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array
 from privgmm.dashboard import neighbours
+from privgmm.dashboard.lessons import Writer, controls_panel
 from privgmm.dashboard.waiting import beside
 from privgmm.dashboard.words import chance_in_words
 from privgmm.guessing import Duel, Score, duel_between
@@ -21,7 +22,7 @@ from privgmm.plan import Plan
 from privgmm.privacy_loss import farthest_from, mask_pair, masked_from
 from privgmm.spaces.lifted import Anchored, LiftedSpace
 
-__all__ = ["Match", "play_game"]
+__all__ = ["WRITERS", "Match", "play_game"]
 
 _ROUNDS = 1000
 _ROW = 5
@@ -31,6 +32,7 @@ _KINDS = {
     "outlier": "An outlier",
     "worst": "The worst case",
 }
+WRITERS: dict[str, Writer] = {"neighbours": lambda name: _KINDS[name]}
 _ABOUT = {
     "ordinary": "A and B differ in one row, by a step to the side.",
     "outlier": "In B one row lies a million away. Without privacy everybody would see it.",
@@ -130,15 +132,16 @@ def _play(epsilon: float, kind: str) -> None:
 
 def play_game(epsilon: float) -> None:
     """Draw the section."""
-    kind = st.segmented_control(
-        "How A and B differ",
-        list(_KINDS),
-        default="ordinary",
-        required=True,
-        format_func=lambda name: _KINDS[name],
-        key="neighbours",
-        bind="query-params",
-    )
+    with controls_panel("neighbours", border=False):
+        kind = st.segmented_control(
+            "How A and B differ",
+            list(_KINDS),
+            default="ordinary",
+            required=True,
+            format_func=lambda name: _KINDS[name],
+            key="neighbours",
+            bind="query-params",
+        )
     saying = f"Releasing from A and from B at ε = {epsilon:g}…"
     table = beside(("table", epsilon, kind), lambda: _table(epsilon, kind), saying)
     if table is None:

@@ -2,14 +2,15 @@
 
 Every widget's key is its name in the address. A link with ``lesson`` in it hides the controls
 and shows ``question`` above the page: one address sets the scene for a class. Pages put their
-controls in `controls_panel` and call `show_link` with the names they use.
+controls in `controls_panel`, say with `scene_line` what a lesson has set, and call `show_link`
+last, with the names they use and how each is written.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -18,15 +19,21 @@ from streamlit.delta_generator import DeltaGenerator
 __all__ = [
     "LESSONS",
     "Lesson",
+    "Writer",
     "controls_panel",
     "current_lesson",
     "link_to",
     "pin_question",
+    "scene_line",
     "show_lessons",
     "show_link",
+    "written",
 ]
 
 _LONGEST = 400
+
+Writer = Callable[[Any], str]
+"""How a widget's value is written in the address: as the widget shows it."""
 
 
 class Lesson(NamedTuple):
@@ -112,7 +119,44 @@ def leave_lesson() -> None:
             del st.query_params[name]
 
 
-def link_to(base: str, values: Mapping[str, str], *, title: str = "", question: str = "") -> str:
+def scene_line(words: str) -> None:
+    """What the hidden controls hold, in a line; nothing while they are in sight."""
+    if current_lesson() is not None:
+        st.caption(f":material/tune: {words}")
+
+
+def written(
+    writers: Mapping[str, Writer], *, without: Sequence[str] = ()
+) -> dict[str, str | list[str]]:
+    """The state of a page's widgets, defaults included, as an address holds it.
+
+    Parameters
+    ----------
+    writers : mapping of str to callable
+        For each widget's key, how its value is written; several values one by one.
+    without : sequence of str
+        Keys that do not matter now.
+    """
+    state = {
+        key: st.session_state[key]
+        for key in writers
+        if key not in without and st.session_state.get(key) is not None
+    }
+    return {
+        key: [writers[key](one) for one in value]
+        if isinstance(value, list | tuple)
+        else writers[key](value)
+        for key, value in state.items()
+    }
+
+
+def link_to(
+    base: str,
+    values: Mapping[str, str | list[str]],
+    *,
+    title: str = "",
+    question: str = "",
+) -> str:
     """An address with these values in it.
 
     Examples
@@ -120,19 +164,19 @@ def link_to(base: str, values: Mapping[str, str], *, title: str = "", question: 
     >>> link_to("http://localhost:8501", {"epsilon": "1"}, title="A b", question="Why?")
     'http://localhost:8501/?epsilon=1&lesson=A+b&question=Why%3F'
     """
-    pairs = dict(values)
+    pairs: dict[str, str | list[str]] = dict(values)
     if title or question:
         pairs |= {"lesson": title or "Lesson", "question": question}
     slash = "" if base.rstrip("/").count("/") > 2 else "/"
-    return f"{base.rstrip('/')}{slash}?{urlencode(pairs)}"
+    return f"{base.rstrip('/')}{slash}?{urlencode(pairs, doseq=True)}"
 
 
-def show_link(values: Mapping[str, str]) -> None:
+def show_link(values: Mapping[str, str | list[str]]) -> None:
     """A small panel with the link to this very state, and a maker of lesson links.
 
     Parameters
     ----------
-    values : mapping of str to str
+    values : mapping of str to str or list of str
         Names and values as they appear in the address, defaults included, so that the link means
         the same after an update.
     """

@@ -7,6 +7,7 @@ import streamlit as st
 
 from privgmm.arrays import Array
 from privgmm.dashboard import neighbours
+from privgmm.dashboard.lessons import Writer, controls_panel, scene_line
 from privgmm.dashboard.waiting import beside
 from privgmm.guessing_figures import delta_figure
 from privgmm.plan import Plan
@@ -14,11 +15,12 @@ from privgmm.privacy_loss import MeasuredDelta, measured_delta, whole_losses, wo
 from privgmm.renyi import RenyiCurve, lifted_mask_curve, paper_mask_curve
 from privgmm.spaces.lifted import LiftedSpace
 
-__all__ = ["measure_losses", "measurement"]
+__all__ = ["WRITERS", "measure_losses", "measurement"]
 
 _DRAWS = (1_000, 10_000, 100_000, 1_000_000)
 _PARTS = {"mask": "The mask", "whole": "The whole release"}
 _POINTS = 14
+WRITERS: dict[str, Writer] = {"part": lambda name: _PARTS[name], "draws": lambda n: f"{n:,}"}
 
 
 def measurement(epsilon: float, part: str, draws: int) -> tuple[MeasuredDelta, Array, Array | None]:
@@ -48,26 +50,28 @@ def measure_losses(epsilon: float) -> None:
     with st.container(key="split"):
         side, picture = st.columns([1, 1.6], gap="medium")
     with side:
-        part = st.segmented_control(
-            "What to measure",
-            list(_PARTS),
-            default="mask",
-            required=True,
-            format_func=lambda name: _PARTS[name],
-            key="part",
-            bind="query-params",
-        )
-        draws = int(
-            st.select_slider(
-                "Draws",
-                _DRAWS,
-                100_000,
-                format_func=lambda n: f"{n:,}",
-                key="draws",
+        with controls_panel("losses", border=False):
+            part = st.segmented_control(
+                "What to measure",
+                list(_PARTS),
+                default="mask",
+                required=True,
+                format_func=lambda name: _PARTS[name],
+                key="part",
                 bind="query-params",
-                help="More draws see rarer losses and give shorter bars",
             )
-        )
+            draws = int(
+                st.select_slider(
+                    "Draws",
+                    _DRAWS,
+                    100_000,
+                    format_func=lambda n: f"{n:,}",
+                    key="draws",
+                    bind="query-params",
+                    help="More draws see rarer losses and give shorter bars",
+                )
+            )
+        scene_line(f"{_PARTS[part]}, {draws:,} draws.")
         found = beside(
             ("losses", epsilon, part, draws),
             lambda: measurement(epsilon, part, draws),

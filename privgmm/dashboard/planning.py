@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.arrays import Array
-from privgmm.dashboard.asking import ask
+from privgmm.dashboard.asking import WRITERS, ask, asked_in_words
 from privgmm.dashboard.foresight import (
     ALPHA,
     EPSILON,
@@ -29,6 +29,13 @@ from privgmm.dashboard.foresight import (
     solution_of,
 )
 from privgmm.dashboard.frame import frame
+from privgmm.dashboard.lessons import (
+    controls_panel,
+    current_lesson,
+    scene_line,
+    show_link,
+    written,
+)
 from privgmm.dashboard.waiting import is_known, patience, still_open, watch
 from privgmm.dashboard.words import METHOD_WORDS, count_in_words, method_label
 from privgmm.errors import InvalidInput
@@ -75,16 +82,20 @@ class Found:
 
 def page() -> None:
     """Draw the page."""
-    frame(
+    link = frame(
         "How many rows do I need?",
         "Ask before you collect: no data, no privacy spent. Say what you want to learn and what "
         "you promise; the three methods answer.",
         icon=":material/calculate:",
     )
-    controls, answers = st.container(key="split").columns([1, 1.5], gap="medium")
-    with controls.container(border=True):
+    if current_lesson() is None:
+        controls, answers = st.container(key="split").columns([1, 1.5], gap="medium")
+    else:
+        controls, answers = st.container(), st.container()
+    with controls, controls_panel("question"):
         asked = ask()
     with answers:
+        scene_line(asked_in_words(asked))
         try:
             component_weights(asked.question.n_components, asked.question.smallest_weight)
         except InvalidInput as problem:
@@ -98,6 +109,9 @@ def page() -> None:
         watch(pending)
     if not found.pending:
         st.session_state[_DRAWN] = found.curves
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(written(WRITERS | {"whatif": lambda on: str(on).lower()}))
 
 
 def find(asked: Asked) -> Found:

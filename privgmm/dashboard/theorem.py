@@ -17,21 +17,24 @@ from privgmm.bounds import (
     theorem_b_1,
     theorem_b_2,
 )
+from privgmm.dashboard import board, cloud
 from privgmm.dashboard.board import ZOOMS, Pair, choose_zoom, hand_rests, show_board, type_pair
 from privgmm.dashboard.cloud import show_cloud
 from privgmm.dashboard.frame import frame
+from privgmm.dashboard.lessons import Writer, controls_panel, scene_line, show_link, written
 from privgmm.theory_figures import HIGHEST, LOWEST
 from privgmm.total_variation import gaussian_tv
 
 __all__ = ["bounds_table", "page"]
 
 _WHOLE = "theorem_whole_page"
+_WRITERS: dict[str, Writer] = {**board.WRITERS, **cloud.WRITERS, "guess": str}
 _GUESSES = ("near Δ/200", "half way", "near Δ/√2")
 
 
 def page() -> None:
     """Draw the page."""
-    frame(
+    link = frame(
         "How far apart are two Gaussians?",
         "Theorem 1.8 compares two answers: **TV**, how well anyone could tell them apart, and "
         "**Δ**, how much their parameters differ. If TV < 1/600, then Δ/200 ≤ TV ≤ Δ/√2.",
@@ -45,6 +48,9 @@ def page() -> None:
     known, swapped = theorem_1_8(*pair), theorem_1_8(*pair.swapped())
     show_cloud(known, float(swapped.delta))
     _details(pair, known, swapped)
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(written(_WRITERS))
 
 
 @st.fragment
@@ -56,8 +62,10 @@ def _board() -> Pair:
     left, right = st.container(key="split").columns([1, 1.3], gap="medium")
     with right:
         summary = st.container()
-        zoom = choose_zoom()
-        first, second = type_pair()
+        with controls_panel("pair", border=False):
+            zoom = choose_zoom()
+            first, second = type_pair()
+        scene_line(f"The board shows the difference {zoom:,} times larger than it is.")
     with left:
         with st.container(border=True):
             show_board(first, second)

@@ -603,7 +603,7 @@ def test_code_is_that_of_the_run(released: AppTest) -> None:
 
 def test_record_holds_nothing_but_what_may_be_shared(released: AppTest) -> None:
     shared = json.loads(json.dumps(record(_shown(released).outcome)))
-    assert shared.keys() == {"released", "seeded", "budget", "mixture", "plan"}
+    assert shared.keys() == {"released", "seeded", "unit", "budget", "mixture", "plan"}
 
 
 def test_comparison_reads_back_and_matches() -> None:

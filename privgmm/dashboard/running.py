@@ -13,19 +13,42 @@ from concurrent.futures import wait
 import streamlit as st
 
 from privgmm.dashboard import state
+from privgmm.dashboard.accounts import Account, account_of
 from privgmm.dashboard.answers import Ask, plan_for
 from privgmm.dashboard.jobs import Cancelled, Job, Ticket
 from privgmm.dashboard.result import nonprivate_of
 from privgmm.dashboard.source import Chosen
 from privgmm.dashboard.words import escaped
 from privgmm.datasets import Dataset
-from privgmm.ledger import MemoryLedger
+from privgmm.ledger import Ledger, Unit
+from privgmm.ledger_store import SQLiteLedger
 from privgmm.notebook import Rows
+from privgmm.plan import Plan
 from privgmm.release import Outcome, release
 
 __all__ = ["Running", "collect", "running", "show_note", "show_running", "start"]
 
 _RUNNING = "explore_running"
+
+
+class Told:
+    """A ledger that remembers whether this release was told to it.
+
+    Others may be charging the same account at the same time.
+    """
+
+    def __init__(self, ledger: SQLiteLedger) -> None:
+        self._ledger = ledger
+        self.entry: int | None = None
+
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
+        """Pass it on."""
+        self.entry = self._ledger.intend(plan, seeded=seeded, unit=unit)
+        return self.entry
+
+    def conclude(self, entry: int, *, released: bool) -> None:
+        """Pass it on."""
+        self._ledger.conclude(entry, released=released)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +58,14 @@ class Running:
     settings: state.Settings
     dataset: Dataset
     rows: Rows
-    ledger: MemoryLedger
-    spends_before: int
+    account: Account
+    told: Told
     job: Job[Outcome]
 
     @property
     def spent(self) -> bool:
         """Whether the ledger has been told of it."""
-        return len(self.ledger.entries) > self.spends_before
+        return self.told.entry is not None
 
 
 def running() -> Running | None:
@@ -53,17 +76,15 @@ def running() -> Running | None:
 
 def start(settings: state.Settings, chosen: Chosen) -> None:
     """Begin a release."""
-    dataset, ledger = chosen.dataset, state.ledger(settings.data)
+    dataset, account = chosen.dataset, account_of(chosen)
     ask, seed = settings.ask(dataset), settings.seed
-    before = len(ledger.entries)
-    job = Job(lambda ticket: _work(ticket, dataset, ask, seed, ledger))
+    told = Told(account.ledger(label=dataset.name))
+    job = Job(lambda ticket: _work(ticket, dataset, ask, seed, told))
     state.note(None)
-    st.session_state[_RUNNING] = Running(settings, dataset, chosen.rows, ledger, before, job)
+    st.session_state[_RUNNING] = Running(settings, dataset, chosen.rows, account, told, job)
 
 
-def _work(
-    ticket: Ticket, dataset: Dataset, ask: Ask, seed: int | None, ledger: MemoryLedger
-) -> Outcome:
+def _work(ticket: Ticket, dataset: Dataset, ask: Ask, seed: int | None, ledger: Ledger) -> Outcome:
     planned = plan_for(ask)
     while not planned.done():
         ticket.step(0, 1, "Planning…")
@@ -89,6 +110,7 @@ def collect() -> None:
     problem = current.job.problem()
     if problem is None:
         outcome = current.job.result()
+        current.account.keep_receipt(outcome.result)
         state.keep(state.Shown(current.settings, current.dataset, current.rows, outcome))
         if current.job.cancelling:
             state.note(state.Note("The noise had been drawn already.", spent=True, trouble=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Sequence
 
 import streamlit as st
@@ -13,6 +12,7 @@ from privgmm.dashboard.answers import SIZES
 from privgmm.dashboard.words import escaped
 from privgmm.datasets import GENERATORS, Dataset, load_table, numeric_columns, sample_names
 from privgmm.errors import InvalidInput
+from privgmm.ledger_store import file_fingerprint
 from privgmm.notebook import FileRows, GeneratedRows, Rows, SampleRows
 from privgmm.tables import column_names, read_table
 
@@ -35,10 +35,20 @@ _DIGESTS = "explore_digests"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chosen:
-    """Rows, and how to come by them again."""
+    """Rows, and how to come by them again.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    rows : Rows
+    file : str or None
+        Fingerprint of the whole uploaded file: whichever columns are taken, the people in it are
+        the same. None for rows that are nobody's.
+    """
 
     dataset: Dataset
     rows: Rows
+    file: str | None = None
 
 
 def choose_data() -> Chosen | None:
@@ -177,7 +187,7 @@ def _upload() -> Chosen | None:
     # own, so its content is looked at once.
     digests: dict[str, str] = st.session_state.setdefault(_DIGESTS, {})
     if file.file_id not in digests:
-        digests[file.file_id] = hashlib.blake2b(file.getbuffer(), digest_size=16).hexdigest()
+        digests[file.file_id] = file_fingerprint(file.getvalue())
     digest = digests[file.file_id]
     names, faults = _survey(digest, file)
     if faults:
@@ -192,7 +202,7 @@ def _upload() -> Chosen | None:
         st.info("Choose at least one column.")
         return None
     dataset = _uploaded(digest, tuple(chosen), file.name, file)
-    return Chosen(dataset, FileRows(file.name, tuple(chosen)))
+    return Chosen(dataset, FileRows(file.name, tuple(chosen)), digest)
 
 
 # The file is left out of the cache key on purpose: the digest of all of it stands for it. A key

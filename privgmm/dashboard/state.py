@@ -1,4 +1,4 @@
-"""What a session remembers: which release is shown, for which settings, and what was spent.
+"""What a session remembers: which release is shown, for which settings, and how it ended.
 
 A page reruns from top to bottom at every click. Noise must not: a release happens behind a
 button, once, and its frozen outcome is kept here under a key that belongs to no widget.
@@ -12,15 +12,13 @@ import streamlit as st
 
 from privgmm.dashboard.answers import Ask
 from privgmm.datasets import Dataset
-from privgmm.ledger import MemoryLedger
 from privgmm.notebook import Rows, Run
 from privgmm.plan import Method
 from privgmm.release import Outcome
 
-__all__ = ["Note", "Settings", "Shown", "keep", "ledger", "note", "noted", "shown"]
+__all__ = ["Note", "Settings", "Shown", "keep", "note", "noted", "shown"]
 
 _SHOWN = "explore_shown"
-_LEDGERS = "explore_ledgers"
 _NOTE = "explore_note"
 
 _NAMES = {
@@ -155,9 +153,3 @@ def noted() -> Note | None:
 def note(value: Note | None) -> None:
     """Leave a note, or take it away."""
     st.session_state[_NOTE] = value
-
-
-def ledger(fingerprint: str) -> MemoryLedger:
-    """The account this session keeps of the data set with this fingerprint."""
-    table: dict[str, MemoryLedger] = st.session_state.setdefault(_LEDGERS, {})
-    return table.setdefault(fingerprint, MemoryLedger())

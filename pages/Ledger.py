@@ -1,0 +1,5 @@
+"""Ledger: what has been spent."""
+
+from privgmm.dashboard.spending import page
+
+page()

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-import numpy.typing as npt
 
-from privgmm.arrays import finite_array
 from privgmm.budget import Budget
 from privgmm.composition import Measure, Spend, measure_for, total
 from privgmm.errors import InvalidInput
+from privgmm.fingerprint import content_fingerprint, file_fingerprint
 from privgmm.ledger import Entry, Standing, Unit, check_cap_unit, check_unit
 from privgmm.ledger_file import connection, default_path, transaction
 from privgmm.plan import Plan
@@ -36,6 +35,7 @@ __all__ = [
     "content_fingerprint",
     "default_path",
     "file_fingerprint",
+    "find_account",
     "read_spends",
     "read_standings",
     "write_spends_csv",
@@ -61,32 +61,6 @@ _COLUMNS = (
     "released",
     "meaning",
 )
-
-
-def content_fingerprint(X: npt.ArrayLike) -> str:
-    """SHA-256 of a table of numbers (n, d), whatever the order of its rows.
-
-    A table with one row or column more is another one: to hold a growing data set to one cap,
-    give the ledger a name of your own for it instead.
-    """
-    rows = finite_array(X, "X", (None, None)) + 0.0  # no negative zeros
-    rows = rows[np.lexsort(rows.T[::-1])] if rows.size else rows
-    digest = hashlib.sha256(f"{rows.shape[0]}x{rows.shape[1]};".encode())
-    digest.update(np.ascontiguousarray(rows, dtype="<f8").tobytes())
-    return digest.hexdigest()
-
-
-def file_fingerprint(source: str | os.PathLike[str] | bytes) -> str:
-    """SHA-256 of a file, or of the bytes of one.
-
-    Front doors that read files name the data set by this: whichever columns are chosen, the
-    people in the file are the same, and releases from it add up.
-    """
-    try:
-        content = source if isinstance(source, bytes) else Path(source).read_bytes()
-    except (OSError, ValueError) as problem:
-        raise InvalidInput(f"cannot read {str(source)!r}: {problem}") from problem
-    return hashlib.sha256(content).hexdigest()
 
 
 class SQLiteLedger:
@@ -131,9 +105,7 @@ class SQLiteLedger:
         check_unit(cap_unit, "cap_unit")
         self._path = _own_path() if path is None else Path(path)
         with transaction(self._path) as database:
-            (salt,) = database.execute("SELECT value FROM salt").fetchone()
-            name = data_fingerprint.encode("utf-8", "surrogatepass")
-            self._account = hmac.new(salt, name, hashlib.sha256).hexdigest()
+            self._account = _account(database, data_fingerprint)
             database.execute("INSERT OR IGNORE INTO accounts (account) VALUES (?)", self._key)
             if label is not None:
                 shown = label.encode("utf-8", "replace").decode()
@@ -321,6 +293,12 @@ def read_spends(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return found
 
 
+def find_account(path: str | os.PathLike[str], data_fingerprint: str) -> str:
+    """What would stand for a data set in a ledger's file, whether it is there or not."""
+    with connection(_existing(path)) as database:
+        return _account(database, data_fingerprint)
+
+
 def read_standings(path: str | os.PathLike[str]) -> list[Standing]:
     """Where every data set in a ledger's file stands, in the order in which they came."""
     with connection(_existing(path)) as database:
@@ -333,6 +311,12 @@ def write_spends_csv(spends: Iterable[Mapping[str, Any]], stream: TextIO) -> Non
     writer = csv.DictWriter(stream, _COLUMNS)
     writer.writeheader()
     writer.writerows(spends)
+
+
+def _account(database: sqlite3.Connection, data_fingerprint: str) -> str:
+    (salt,) = database.execute("SELECT value FROM salt").fetchone()
+    name = data_fingerprint.encode("utf-8", "surrogatepass")
+    return hmac.new(salt, name, hashlib.sha256).hexdigest()
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

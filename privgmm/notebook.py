@@ -12,6 +12,7 @@ import dataclasses
 import json
 import pprint
 import textwrap
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from privgmm.calibration import calibrate
@@ -27,7 +28,16 @@ from privgmm.errors import InvalidInput
 from privgmm.plan import Method, Plan
 from privgmm.planner import best_plan
 
-__all__ = ["FileRows", "GeneratedRows", "Rows", "Run", "SampleRows", "notebook", "script"]
+__all__ = [
+    "FileRows",
+    "GeneratedRows",
+    "Rows",
+    "Run",
+    "SampleRows",
+    "as_notebook",
+    "notebook",
+    "script",
+]
 
 _WIDTH = 96
 
@@ -263,31 +273,31 @@ def script(run: Run) -> str:
 def notebook(run: Run) -> str:
     """The run as a Jupyter notebook (nbformat 4.5), ready to be executed."""
     cells = [
-        _cell(
-            0,
+        (
             "markdown",
             "# A private Gaussian mixture\n\nMade with `privgmm`. This notebook holds code only: "
             "no rows and no results until you run it.",
         )
     ]
     for step in _steps(run):
-        cells.append(_cell(len(cells), "markdown", step.words))
-        code = f"{step.code}\n{step.look}" if step.look else step.code
-        cells.append(_cell(len(cells), "code", code))
+        cells.append(("markdown", step.words))
+        cells.append(("code", f"{step.code}\n{step.look}" if step.look else step.code))
+    cells.append(("markdown", "The picture shows rows, so it is for your eyes only too."))
     cells.append(
-        _cell(len(cells), "markdown", "The picture shows rows, so it is for your eyes only too.")
-    )
-    cells.append(
-        _cell(
-            len(cells),
+        (
             "code",
             "from privgmm.plotting import mixtures_figure\n\n"
             "mixtures_figure(\n    data.rows,\n    true=data.truth,\n    nonprivate=nonprivate,\n"
             "    private=private,\n    columns=data.columns,\n)",
         )
     )
+    return as_notebook(cells)
+
+
+def as_notebook(cells: Sequence[tuple[str, str]]) -> str:
+    """Cells, each its kind ("markdown" or "code") and its text, as a Jupyter notebook."""
     document = {
-        "cells": cells,
+        "cells": [_cell(number, kind, text) for number, (kind, text) in enumerate(cells)],
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},

@@ -21,10 +21,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, IntArray
 from privgmm.errors import InvalidInput
 
-__all__ = ["MAX_BYTES", "MAX_UNPACKED", "Table", "column_names", "numeric_columns", "read_table"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_UNPACKED",
+    "Table",
+    "column_names",
+    "numeric_columns",
+    "read_labels",
+    "read_table",
+]
 
 MAX_BYTES = 512 * 2**20
 """Largest file read unless the caller says otherwise, in bytes."""
@@ -107,6 +115,17 @@ def numeric_columns(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -
 def column_names(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
     """Names of all columns, whatever they hold."""
     return tuple(_arrow_table(_content(source, max_bytes), None).column_names)
+
+
+def read_labels(source: str | Path | bytes, column: str, *, max_bytes: int = MAX_BYTES) -> IntArray:
+    """A number (n,) for each row of one column of any kind, the same for the same value."""
+    table = _arrow_table(_content(source, max_bytes), [column])
+    _check_choice([column], table.column_names)
+    values = table.column(column)
+    if missing := pc.sum(pc.is_null(values, nan_is_null=True)).as_py():
+        raise InvalidInput(f"column {column!r} has {missing:,} missing values: fill them")
+    codes: IntArray = values.combine_chunks().dictionary_encode().indices.to_numpy()
+    return codes.astype(np.int64)
 
 
 def _content(source: str | Path | bytes, max_bytes: int) -> bytes:

@@ -1,6 +1,6 @@
 """What the command line reads and writes: mixtures as JSON, rows as CSV, new files, a progress bar.
 
-A front door's own plumbing; `cli` alone uses it.
+A front door's own plumbing; the commands alone use it.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
+import secrets
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,17 @@ from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 
-__all__ = ["as_csv", "as_json", "file_content", "output", "progress_bar", "read_mixture", "say"]
+__all__ = [
+    "NewFile",
+    "as_csv",
+    "as_json",
+    "file_content",
+    "output",
+    "progress_bar",
+    "read_mixture",
+    "say",
+    "silence",
+]
 
 _BAR = 30
 _LARGEST = 1e60
@@ -49,29 +61,101 @@ def as_json(value: Any) -> str:
     return json.dumps(_finite(value), indent=2, allow_nan=False)
 
 
-@contextmanager
-def output(path: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a new file.
+class NewFile:
+    """A file to be: its place is taken before anything is computed, and it appears whole.
 
-    The file is created before anything is computed, and removed again if that fails: a folder
-    that cannot be written to must not cost a release its budget.
+    A folder that cannot be written to, or a full disk, must not cost a release its budget, so
+    both are found out when this is made. Until `keep` the content lies beside the target under
+    another name; as a context it is taken away again unless it was kept.
+
+    Parameters
+    ----------
+    path : Path
+        Must not exist.
+    option : str
+        What errors call it.
+    room : int
+        Bytes to claim on the disk at once.
     """
+
+    def __init__(self, path: Path, option: str, *, room: int = 0) -> None:
+        self.path = path
+        self._part = path.parent / f".privgmm-{secrets.token_hex(6)}.part"
+        try:
+            if os.path.lexists(path):
+                raise InvalidInput(f"{option} {str(path)!r} exists already: choose another name")
+            self.stream: BinaryIO = self._part.open("xb")
+        except (OSError, ValueError) as problem:
+            if isinstance(problem, InvalidInput):
+                raise
+            raise InvalidInput(f"cannot write {option} {str(path)!r}: {problem}") from problem
+        try:
+            self.stream.write(bytes(room))
+            self._settle()
+            self.stream.seek(0)
+        except OSError as problem:
+            self.drop()
+            raise InvalidInput(f"cannot write {option} {str(path)!r}: {problem}") from problem
+
+    def __enter__(self) -> NewFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    def _settle(self) -> None:
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+
+    def keep(self) -> None:
+        """Let the file appear with what was written; `OSError` if that cannot be done."""
+        self.stream.truncate()
+        self._settle()
+        self.stream.close()
+        try:
+            # unlike a renaming this never replaces what has come there meanwhile
+            os.link(self._part, self.path)
+        except FileExistsError:
+            raise
+        except OSError:
+            if os.path.lexists(self.path):
+                raise
+            # a file system without links
+            self._part.replace(self.path)
+
+    def drop(self) -> None:
+        """Take away what is not kept; harmless after `keep`."""
+        # closing flushes, which fails on a full disk; what was to be written is not wanted any more
+        with suppress(OSError):
+            self.stream.close()
+        with suppress(OSError):
+            self._part.unlink(missing_ok=True)
+
+
+@contextmanager
+def output(path: Path | None, option: str = "--out") -> Iterator[TextIO]:
+    """Standard output, or a new file that appears whole or not at all."""
     if path is None:
         yield sys.stdout
         sys.stdout.flush()
         return
+    with NewFile(path, option) as file:
+        text = io.TextIOWrapper(file.stream, encoding="utf-8", newline="", write_through=True)
+        try:
+            yield text
+            text.flush()
+        finally:
+            text.detach()
+        file.keep()
+
+
+def silence() -> None:
+    """Send what is left for standard output nowhere, so that nothing fails at the exit."""
     try:
-        stream = path.open("x", encoding="utf-8", newline="")
-    except FileExistsError as problem:
-        raise InvalidInput(f"--out {str(path)!r} exists already: choose another name") from problem
-    except (OSError, ValueError) as problem:
-        raise InvalidInput(f"cannot write --out {str(path)!r}: {problem}") from problem
-    try:
-        with stream:
-            yield stream
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except io.UnsupportedOperation:
+        # standard output that is no file is not flushed at the exit
+        return
 
 
 def progress_bar(what: str) -> Callable[[int, int], None] | None:

@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privgmm import Mixture, gaussian_tv, mixture_tv
-from privgmm import cli as cli_module
 from privgmm.audit import Finding, Report
 from privgmm.cli import main
+from privgmm.commands import checks, mixtures
+from privgmm.commands import release as release_command
 from privgmm.prospects import Question, rows_for
 from privgmm.receipt import verify_receipt
 
@@ -126,7 +127,7 @@ def test_nothing_is_spent_where_the_answer_could_not_be_kept(
     def spend(*_: object, **__: object) -> None:
         raise AssertionError("a release was made")
 
-    monkeypatch.setattr(cli_module, "release", spend)
+    monkeypatch.setattr(release_command, "release", spend)
     there = tmp_path / "there.json"
     there.write_text("precious")
     order = ("release", folder / "data.csv", *OPTIONS, *KNOBS, "--columns", "u,v", "--out")
@@ -169,7 +170,7 @@ def test_nothing_is_spent_where_the_answer_could_not_be_kept(
 def test_bad_options_are_one_line_and_cost_nothing(
     run: Any, folder: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "release", None)
+    monkeypatch.setattr(release_command, "release", None)
     done = run("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", *extra)
     assert done.code == 2
     assert done.out == ""
@@ -183,7 +184,7 @@ def test_bad_options_are_one_line_and_cost_nothing(
 def test_samples_in_chunks_and_as_json(
     run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "_CHUNK", 7)
+    monkeypatch.setattr(mixtures, "_CHUNK", 7)
     truth = folder / "truth.json"
     rows = run("sample", truth, "-n", 20, "--seed", 1, "--json").json()
     assert rows["columns"] == ["x1", "x2"]
@@ -228,7 +229,7 @@ def test_audit_says_what_failed(run: Any, monkeypatch: pytest.MonkeyPatch) -> No
         return run_audit
 
     for passed, code in ((True, 0), (False, 1)):
-        monkeypatch.setattr(cli_module, "run_audit", audit(passed))
+        monkeypatch.setattr(checks, "run_audit", audit(passed))
         assert run("audit", "--quick", "--seed", 5).code == code
         assert run("audit", "--quick", "--seed", 5, "--json").json()["passed"] is passed
 

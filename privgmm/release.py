@@ -19,6 +19,7 @@ from privgmm.agreement import Verdict
 from privgmm.arrays import Array, IntArray
 from privgmm.blocks import deal, one_row_each, rows_of_blocks
 from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.hints import hint
 from privgmm.learners import Learner, block_seeds
 from privgmm.learners.em import EM
 from privgmm.ledger import Ledger, Unit
@@ -99,6 +100,24 @@ class CuratorView:
         if not batch.ok[0]:
             raise PrivGMMError("the learner finds no mixture in all rows together")
         return batch[0]
+
+    def hint(self) -> str | None:
+        """Why blocks disagree and which k to try, or None if they agree. NOT private.
+
+        Read off the fits and, for the suggested number of components, off new fits to some of
+        the blocks. Acting on it is a choice made with the data, like any look at them.
+        """
+        return self._hint
+
+    @functools.cached_property
+    def _hint(self) -> str | None:
+        return hint(
+            self.fits,
+            self._rows,
+            self.positions,
+            learner=self._learner,
+            passed=self.verdict.passed,
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "mixture_variation",
     ),
     ("spaces",),
-    ("noise", "renyi", "agreement", "populous", "refinement"),
+    ("noise", "renyi", "agreement", "populous", "refinement", "landscape"),
     (
         "constants",
         "accuracy",
@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "planner",
         "prospects",
     ),
-    ("blocks", "jitter", "learners"),
+    ("blocks", "jitter", "learners", "hints"),
     ("composition", "ledger", "results", "release", "audit", "baselines"),
 )
 """Lowest first. Whatever is not named is a front door above them; the dashboard is above all."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.command_result import CommandResult
 
 settings.register_profile("privgmm", deadline=None, derandomize=True)
 settings.load_profile("privgmm")
@@ -26,3 +28,16 @@ def ledger_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRIVGMM_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
         yield
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+    """Calls the command line inside the process."""
+    from privgmm.cli import main
+
+    def call(*arguments: object) -> CommandResult:
+        code = main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return CommandResult(code, out, err)
+
+    return call

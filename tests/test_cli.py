@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from privgmm import Mixture, gaussian_tv, mixture_tv
 from privgmm.audit import Finding, Report
-from privgmm.cli import main
 from privgmm.commands import checks, mixtures
 from privgmm.commands import release as release_command
 from privgmm.prospects import Question, rows_for
@@ -26,28 +25,6 @@ from privgmm.receipt import verify_receipt
 TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 1.0]], [np.eye(2), 2 * np.eye(2)])
 OPTIONS = ["--k", "2", "--epsilon", "8", "--delta", "1e-5"]
 KNOBS = ["--alpha", "1", "--blocks", "100"]
-
-
-class Result:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    def json(self) -> Any:
-        return json.loads(self.out, parse_constant=refuse)
-
-
-def refuse(word: str) -> None:
-    raise AssertionError(f"not JSON: {word}")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*arguments: object) -> Result:
-        code = main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return Result(code, out, err)
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -42,10 +42,17 @@ _NUMBER_BYTES = 32
 
 def add_release(add: Add) -> None:
     """Add the command."""
-    kinds = "\n".join(f"  {kind.name}: {kind.title}. {kind.good_at}" for kind in LEARNERS.values())
-    part = add(
-        "release", _release, more=f"Learners (the guarantee holds for any of them):\n{kinds}"
-    )
+    kinds = [
+        textwrap.fill(
+            f"{kind.title}. {kind.good_at}",
+            78,
+            initial_indent=f"  {kind.name}: ",
+            subsequent_indent="    ",
+        )
+        for kind in LEARNERS.values()
+    ]
+    heading = "learners (the guarantee is the same with any of them):"
+    part = add("release", _release, more="\n".join([heading, *kinds]))
     part.add_argument("data", help="a CSV or Parquet file, or the name of a shipped sample")
     part.add_argument("--k", type=a_count, required=True, help="components")
     add_budget(part)

@@ -24,7 +24,7 @@ from privgmm.ledger_store import SQLiteLedger
 from privgmm.receipt import make_receipt
 from privgmm.results import Refusal, Release
 
-__all__ = ["Account", "account_of", "accounts", "current"]
+__all__ = ["Account", "account_of", "accounts_to_show"]
 
 _ACCOUNTS = "explore_ledgers"
 _CURRENT = "explore_account"
@@ -53,13 +53,16 @@ class Account:
     file : _SessionFile or None
         None for this machine's own ledger.
     receipts : dict
-        Of this session's releases, by their number in the ledger.
+        Of this session's releases, with the names of their columns, by their number in the
+        ledger.
     """
 
     name: str
     fingerprint: str
     file: _SessionFile | None
-    receipts: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    receipts: dict[int, tuple[dict[str, Any], tuple[str, ...]]] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def lasting(self) -> bool:
@@ -76,11 +79,12 @@ class Account:
         """All spends, oldest first."""
         return self.ledger().entries
 
-    def keep_receipt(self, result: Release | Refusal) -> None:
+    def keep_receipt(self, result: Release | Refusal, columns: tuple[str, ...]) -> None:
         """Write the receipt, once: it says when."""
         if result.entry is not None and result.entry not in self.receipts:
             mark = self.ledger().mark(result.entry)
-            self.receipts[result.entry] = make_receipt(result, learner="em", mark=mark)
+            receipt = make_receipt(result, learner="em", mark=mark)
+            self.receipts[result.entry] = receipt, columns
 
 
 def account_of(chosen: Chosen) -> Account:
@@ -91,25 +95,26 @@ def account_of(chosen: Chosen) -> Account:
     PrivGMMError
         If the ledger cannot be used; then nothing may be released.
     """
-    table = accounts()
+    table = _accounts()
     key = chosen.file or chosen.dataset.fingerprint
     if key not in table:
         if chosen.file is None and _FILE not in st.session_state:
             st.session_state[_FILE] = _SessionFile()
         file = st.session_state[_FILE] if chosen.file is None else None
-        table[key] = Account(chosen.dataset.name, key, file)
+        name = chosen.dataset.description if file else chosen.dataset.name
+        table[key] = Account(name, key, file)
     table[key].ledger()
     st.session_state[_CURRENT] = key
     return table[key]
 
 
-def accounts() -> dict[str, Account]:
-    """All accounts of this session, in the order in which their data were chosen."""
+def accounts_to_show() -> list[Account]:
+    """The one looked at last, and all others of this session that were charged, newest first."""
+    table, last = _accounts(), st.session_state.get(_CURRENT)
+    others = [table[key] for key in reversed(table) if key != last and table[key].entries]
+    return [table[last], *others] if last in table else others
+
+
+def _accounts() -> dict[str, Account]:
     table: dict[str, Account] = st.session_state.setdefault(_ACCOUNTS, {})
     return table
-
-
-def current() -> str | None:
-    """Which one was looked at last."""
-    value = st.session_state.get(_CURRENT)
-    return value if value in accounts() else None

@@ -110,7 +110,7 @@ def collect() -> None:
     problem = current.job.problem()
     if problem is None:
         outcome = current.job.result()
-        current.account.keep_receipt(outcome.result)
+        current.account.keep_receipt(outcome.result, current.dataset.columns)
         state.keep(state.Shown(current.settings, current.dataset, current.rows, outcome))
         if current.job.cancelling:
             state.note(state.Note("The noise had been drawn already.", spent=True, trouble=False))

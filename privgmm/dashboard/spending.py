@@ -10,14 +10,16 @@ import datetime
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from privgmm.budget import Budget
+from privgmm.bundle import bundle_bytes
 from privgmm.composition import added
-from privgmm.dashboard.accounts import Account, accounts, current
+from privgmm.dashboard.accounts import Account, accounts_to_show
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.promise import DELTAS
 from privgmm.dashboard.words import escaped, method_label
@@ -82,21 +84,16 @@ def page() -> None:
 
 
 def _choose() -> Account | None:
-    table = accounts()
-    if not table:
-        return None
-    keys = list(table)
-    start = keys.index(current() or keys[0])
-    if len(keys) == 1:
-        return table[keys[0]]
+    table = accounts_to_show()
+    if len(table) < 2:
+        return table[0] if table else None
     chosen = st.selectbox(
         "Data set",
-        range(len(keys)),
-        start,
-        format_func=lambda i: f"{i + 1} · {table[keys[i]].name.replace('_', ' ')}",
+        range(len(table)),
+        format_func=lambda i: f"{i + 1} · {table[i].name}",
         key="ledger_account",
     )
-    return table[keys[chosen]]
+    return table[chosen]
 
 
 def _show(account: Account) -> None:
@@ -104,7 +101,7 @@ def _show(account: Account) -> None:
     # Read once: another session may be charging the same account.
     rows, spends, standing = ledger.export(), ledger.spends(), ledger.standing()
     entries = ledger.entries[: len(spends)]
-    st.markdown(f"**{escaped(account.name.replace('_', ' '))}**")
+    st.markdown(f"**{escaped(account.name)}**")
     st.caption(
         "Uploaded rows: the account is kept on this machine under a salted fingerprint of the "
         "whole file, and the same file meets it again after a reload, in another session and on "
@@ -157,8 +154,10 @@ def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
             None if left is None else f"δ = {left.delta:.3g}",
             delta_color="off",
             delta_arrow="off",
-            help="One more release of this size surely fits",
+            help="One more release of this size surely fits, however it is made. Beside others "
+            "those by the methods tight and lifted count for less than their ε.",
         )
+        boxes.metric("More like the last", f"{standing.more or 0:,}", help="So many surely fit")
 
 
 def _when(text: str) -> str:
@@ -170,12 +169,12 @@ def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
         {
             # The file's own numbers would count the spends of other data sets.
             "Nr": range(1, len(rows) + 1),
-            "When": [_when(row["intended"]) for row in rows],
-            "Method": [method_label(row["method"]) for row in rows],
             "Answer": [_ENDINGS[row["released"]] for row in rows],
             "ε": [float(f"{row['epsilon']:.4g}") for row in rows],
             "δ": [f"{row['delta']:.2g}" for row in rows],
+            "Method": [method_label(row["method"]) for row in rows],
             "Noise": ["from a seed: not private" if row["seeded"] else "fresh" for row in rows],
+            "When": [_when(row["intended"]) for row in rows],
         }
     )
 
@@ -191,24 +190,17 @@ def _exports(account: Account, rows: list[dict[str, Any]], standing: Standing) -
         "standing": {k: v for k, v in standing.to_dict().items() if k != "account"},
         "spends": plain,
     }
-    buttons = st.container(horizontal=True)
-    for label, name, mime, write in (
-        ("CSV", "privgmm-ledger.csv", "text/csv", lambda: pd.DataFrame(plain).to_csv(index=False)),
-        ("JSON", "privgmm-ledger.json", "application/json", lambda: json.dumps(whole, indent=1)),
-    ):
-        buttons.download_button(
-            f"Ledger ({label})",
-            data=write,
-            file_name=name,
-            mime=mime,
-            icon=":material/download:",
-            on_click="ignore",
-            key=f"download_ledger_{label.lower()}",
-        )
+    line = st.container(horizontal=True)
+    _download(
+        line, "Ledger (CSV)", "privgmm-ledger.csv", lambda: pd.DataFrame(plain).to_csv(index=False)
+    )
+    _download(line, "Ledger (JSON)", "privgmm-ledger.json", lambda: json.dumps(whole, indent=1))
 
 
 def _cap(account: Account, standing: Standing) -> None:
     with st.container(border=True, key="cap"):
+        if problem := st.session_state.pop(_PROBLEM, None):
+            st.error(escaped(problem), icon=":material/error:")
         if standing.cap is not None:
             st.markdown(
                 f"**Cap: ε = {standing.cap.epsilon:g}, δ = {standing.cap.delta:g}.** What would "
@@ -233,8 +225,6 @@ def _cap(account: Account, standing: Standing) -> None:
             inputs.form_submit_button(
                 "Set this cap", icon=":material/lock:", on_click=_set_cap, args=(account,)
             )
-        if problem := st.session_state.pop(_PROBLEM, None):
-            st.error(escaped(problem), icon=":material/error:")
 
 
 def _set_cap(account: Account) -> None:
@@ -256,30 +246,39 @@ def _receipts(account: Account, numbers: list[int]) -> None:
             "A receipt may be shared: it holds the release or the refusal, the plan and the "
             "promise, and `privgmm verify` checks it without the data."
         )
-        texts = {
-            numbers.index(entry) + 1: receipt_text(receipt)
-            for entry, receipt in account.receipts.items()
-        }
-        buttons = st.container(horizontal=True)
-        for nr, text in texts.items():
-            buttons.download_button(
-                f"Receipt {nr}",
-                data=text,
-                file_name=f"privgmm-receipt-{nr}.json",
-                mime="application/json",
-                icon=":material/receipt:",
-                on_click="ignore",
-                key=f"receipt_{nr}",
-            )
-        buttons.download_button(
-            "All (ZIP)",
-            data=lambda: _zipped(texts),
-            file_name="privgmm-receipts.zip",
-            mime="application/zip",
-            icon=":material/folder_zip:",
-            on_click="ignore",
-            key="receipts_zip",
+        named = {numbers.index(entry) + 1: kept for entry, kept in account.receipts.items()}
+        line = st.container(horizontal=True, vertical_alignment="bottom")
+        nr = line.selectbox("Answer", sorted(named, reverse=True), key="receipt_of", width=110)
+        receipt, columns = named[nr]
+        _download(
+            line, "Receipt (JSON)", f"privgmm-receipt-{nr}.json", lambda: receipt_text(receipt)
         )
+        if receipt["released"]:
+            _download(
+                line,
+                "Bundle (ZIP)",
+                f"privgmm-release-{nr}.zip",
+                lambda: bundle_bytes(receipt, columns=columns),
+            )
+        texts = {n: receipt_text(one) for n, (one, _) in named.items()}
+        _download(line, "All receipts (ZIP)", "privgmm-receipts.zip", lambda: _zipped(texts))
+        st.caption(
+            "A bundle holds the receipt, synthetic rows, a figure and a notebook, all made from "
+            "the release alone."
+        )
+
+
+def _download(place: Any, label: str, name: str, write: Callable[[], str | bytes]) -> None:
+    kinds = {".json": "application/json", ".csv": "text/csv", ".zip": "application/zip"}
+    place.download_button(
+        label,
+        data=write,
+        file_name=name,
+        mime=kinds[name[name.rindex(".") :]],
+        icon=":material/folder_zip:" if name.endswith(".zip") else ":material/download:",
+        on_click="ignore",
+        key=f"download {label}",
+    )
 
 
 def _zipped(texts: dict[int, str]) -> bytes:
@@ -308,8 +307,9 @@ def show_spent(account: Account) -> None:
     if standing.cap is not None:
         left = standing.remaining
         words += " The cap leaves " + (
-            "nothing." if left is None else f"ε = {left.epsilon:.3g}, δ = {left.delta:.2g}."
+            "nothing" if left is None else f"ε = {left.epsilon:.3g}, δ = {left.delta:.2g}"
         )
+        words += "." if standing.more is None else f", or {standing.more:,} more like the last one."
     line = st.container(horizontal=True, vertical_alignment="center")
     line.caption(words, width="stretch")
     line.page_link("pages/Ledger.py", label="Ledger", icon=":material/receipt_long:")

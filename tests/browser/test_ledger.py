@@ -1,0 +1,75 @@
+"""The page Ledger as a person meets it: release, look, reload nothing, set a cap, be stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import settle
+
+pytestmark = pytest.mark.browser
+
+
+def press_release(page: Page) -> None:
+    page.get_by_role("button", name="Release", exact=True).click()
+    settle(page)
+    expect(page.locator(".st-key-progress")).to_have_count(0, timeout=60_000)
+    settle(page)
+
+
+def turn_to(page: Page, name: str) -> None:
+    """By the link on the page itself, in the sidebar or not."""
+    page.get_by_role("link", name=name, exact=True).locator("visible=true").last.click()
+    page.wait_for_timeout(250)
+    settle(page)
+
+
+def overflow(page: Page) -> int:
+    return int(
+        page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    )
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "narrow"])
+def test_spend_look_and_cap(browser: Browser, address: str, artifacts: Path, look: str) -> None:
+    narrow = look == "narrow"
+    context = browser.new_context(
+        color_scheme="dark" if look == "dark" else "light",
+        viewport={"width": 400, "height": 2300} if narrow else {"width": 1280, "height": 1500},
+    )
+    page = context.new_page()
+    # cold, by its address: an explanation and a way to begin
+    page.goto(f"{address}/Ledger")
+    settle(page, picture=False)
+    expect(page.get_by_text("no account to show")).to_be_visible()
+    assert overflow(page) <= 0
+    page.goto(f"{address}/?method=Paper&n=10%2C000&epsilon=4")
+    settle(page)
+    press_release(page)
+    turn_to(page, "Ledger")
+    numbers = page.locator("[data-testid='stMetricValue']")
+    expect(numbers).to_have_count(3)
+    expect(numbers.nth(2)).to_have_text("1")
+    # a rerun adds nothing
+    page.keyboard.press("r")
+    settle(page)
+    expect(numbers.nth(2)).to_have_text("1")
+    page.wait_for_timeout(500)
+    page.screenshot(path=artifacts / f"ledger-{look}.png")
+    assert overflow(page) <= 0
+    if look == "light":
+        page.get_by_label("Most ε in total").fill("0.5")
+        page.get_by_role("button", name="Set this cap").click()
+        expect(page.get_by_text("Cap: ε = 0.5")).to_be_visible()
+        settle(page)
+        page.screenshot(path=artifacts / "ledger-cap.png")
+        page.get_by_role("link", name="Explore", exact=True).click()
+        settle(page)
+        press_release(page)
+        expect(page.get_by_text("Nothing was drawn and nothing spent.")).to_be_visible()
+        expect(page.get_by_text("beyond what its cap")).to_be_visible()
+        turn_to(page, "Ledger")
+        expect(numbers.nth(2)).to_have_text("1")
+    context.close()

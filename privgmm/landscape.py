@@ -7,6 +7,7 @@ blocks disagree (`hints`).
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from functools import cached_property
 
 import numpy as np
@@ -23,7 +24,7 @@ from privgmm.spaces.lifted_pairs import pairwise_lifted
 __all__ = ["Difference", "Landscape", "Solution", "landscape", "largest_difference"]
 
 _LEAST_SHARE = 0.05
-_LEAST_BLOCKS = 3
+_LEAST_BLOCKS = 5
 _APART = 2.0
 _NEAREST = 0.05
 _FAR = 1e3
@@ -98,10 +99,10 @@ def landscape(fits: MixtureBatch) -> Landscape:
     Notes
     -----
     Fits are joined by average linkage of their lifted distances, free of units and labels. Two
-    branches are different solutions if each holds a twentieth of the blocks and nearly all
-    distances across (all but the smallest 5 %) exceed twice the typical distance within either.
-    One cloud cut in two is far from that, whether it is round (1.0) or a line (1.1). A fit of a
-    smaller branch goes to the solution it is within twice the typical distance of, if any.
+    groups are different solutions if each holds five blocks and a twentieth of all, and if nearly
+    all distances across (all but the smallest 5 %) exceed twice the typical distance within
+    either. One cloud cut in two is far from that, be it round (1.0) or a line (1.1). Any other
+    fit goes to the solution it is within twice the typical distance of, or to none.
     """
     distances = pairwise_lifted(fits)
     there = np.isfinite(np.diagonal(distances))
@@ -112,7 +113,7 @@ def landscape(fits: MixtureBatch) -> Landscape:
         return Landscape(len(fits), whole, failed, 0.0)
     # overflow between fits of wildly different scale: far is all that matters
     table = np.minimum(np.nan_to_num(distances[np.ix_(members, members)], nan=_FAR), _FAR)
-    groups = _with_strays(table, _groups(table))
+    groups = _groups(table)
     groups.sort(key=lambda group: (-len(group), group[0]))
     solutions = []
     for group in groups:
@@ -130,19 +131,38 @@ def _median(table: Array) -> float:
 def _groups(table: Array) -> list[IntArray]:
     """The items (n,) of each solution, from distances (n, n)."""
     n = len(table)
-    least = max(_LEAST_BLOCKS, int(np.ceil(_LEAST_SHARE * n)))
+    least = max(min(_LEAST_BLOCKS, n // 2), int(np.ceil(_LEAST_SHARE * n)))
     tree = linkage(squareform(table, checks=False), method="average")
-    leaves: list[IntArray] = [np.array([i], dtype=np.int64) for i in range(n)]
-    found: list[list[IntArray]] = [[leaf] for leaf in leaves]
+    found: list[list[IntArray]] = [[np.array([i], dtype=np.int64)] for i in range(n)]
     for left, right in tree[:, :2].astype(int):
-        leaves.append(np.concatenate([leaves[left], leaves[right]]))
-        solid = [side for side in (left, right) if len(leaves[side]) >= least]
-        groups = [group for side in solid for group in found[side]] or [leaves[-1]]
-        # a branch that was split further down stays split
-        if len(solid) == len(groups) == 2 and not _apart(table, groups):
-            groups = [np.concatenate(groups)]
-        found.append(groups)
-    return [np.sort(group) for group in found[-1]]
+        groups = found[left] + found[right]
+        large = [group for group in groups if len(group) >= least]
+        small = [group for group in groups if len(group) < least]
+        if not large:
+            found.append([np.concatenate(groups)])
+        else:
+            found.append(_merged(table, large) + small)
+    groups = [group for group in found[-1] if len(group) >= least] or found[-1]
+    return _with_strays(table, groups)
+
+
+def _merged(table: Array, groups: list[IntArray]) -> list[IntArray]:
+    """Join groups until any two are apart.
+
+    Done at every step of the linkage: a few fits may have a gap by chance, that closes when
+    their groups have grown.
+    """
+    groups = list(groups)
+    while len(groups) > 1:
+        pairs = list(itertools.combinations(range(len(groups)), 2))
+        ratios = [_separation(table, groups[a], groups[b]) for a, b in pairs]
+        nearest = int(np.argmin(ratios))
+        if ratios[nearest] > _APART:
+            break
+        a, b = pairs[nearest]
+        groups.append(np.concatenate([groups[a], groups[b]]))
+        del groups[b], groups[a]
+    return groups
 
 
 def _with_strays(table: Array, groups: list[IntArray]) -> list[IntArray]:
@@ -158,11 +178,11 @@ def _with_strays(table: Array, groups: list[IntArray]) -> list[IntArray]:
     return [np.flatnonzero(nearest == number).astype(np.int64) for number in range(len(groups))]
 
 
-def _apart(table: Array, groups: list[IntArray]) -> bool:
-    first, second = groups
+def _separation(table: Array, first: IntArray, second: IntArray) -> float:
+    """Nearly the smallest distance across, in units of the typical distance within."""
     across = float(np.quantile(table[np.ix_(first, second)], _NEAREST))
-    within = max(_median(table[np.ix_(group, group)]) for group in groups)
-    return across > _APART * within
+    within = max(_median(table[np.ix_(group, group)]) for group in (first, second))
+    return across / max(within, 1 / _FAR**2)
 
 
 def largest_difference(first: Mixture, second: Mixture) -> Difference:

@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 from privgmm.learners import block_seeds
-from privgmm.learners.ascent import climb
+from privgmm.learners.ascent import climb, misfit
 from privgmm.learners.em import EM, warm
 from privgmm.learners.kernels import CHUNK, FITTED, e_and_m, whiten
 from privgmm.matching import bottleneck_matching
@@ -117,7 +117,9 @@ def test_one_pass_is_the_textbook_e_step(k: int, d: int, n: int) -> None:
     )
     counts, first, second = np.empty(k), np.empty((k, p)), np.empty((k, p, p))
     scratch = np.empty((k + 1, p, CHUNK)), np.empty((k, CHUNK)), np.empty(CHUNK), np.empty(CHUNK)
-    loglik = e_and_m(points, n, inverse, bias, height, *scratch, counts, first, second)
+    loglik = e_and_m(
+        points, n, inverse, bias, height, *scratch, counts, first, second, np.empty((0, 0, 0))
+    )
 
     joint = mixture.log_joint(x)
     posterior = np.exp(joint - mixture.log_density(x)[:, None])
@@ -317,6 +319,55 @@ def test_more_restarts_never_lose_on_average() -> None:
     assert mean_loglik(8) > mean_loglik(1)
 
 
+def test_misfit_is_the_textbook_skewness_and_kurtosis() -> None:
+    k, d, n = 2, 3, 700
+    mixture = asymmetric_mixture(k, d, separation=2.0, seed=3)
+    points, _, _ = whitened(np.random.default_rng(0).standard_t(5, (n, d)) @ np.diag([1, 2, 3.0]))
+    x = flat(points, n, d)
+    found = misfit(points, n, mixture.weights, mixture.means, mixture.cholesky)
+
+    posterior = np.exp(mixture.log_joint(x) - mixture.log_density(x)[:, None])
+    total = 0.0
+    for j in range(k):
+        y = np.linalg.solve(mixture.cholesky[j], (x - mixture.means[j]).T).T
+        r, q = posterior[:, j], (y**2).sum(axis=1)
+        rows = (r**2).sum()
+        skew = (r * q) @ y
+        kurtosis = (y.T * (r * q)) @ y - (d + 2) * r.sum() * np.eye(d)
+        trace = np.trace(kurtosis)
+        total += skew @ skew / (2 * (d + 2) * rows) + trace**2 / (8 * d * (d + 2) * rows)
+        total += (np.sum(kurtosis**2) - trace**2 / d) / (4 * (d + 4) * rows)
+    freedom = k * d * (d + 3) / 2
+    assert found == pytest.approx((total - freedom) / np.sqrt(2 * freedom), rel=1e-9)
+
+
+@pytest.mark.parametrize(("d", "s"), [(1, 1000), (2, 1000), (5, 2000)])
+def test_misfit_of_gaussian_rows_is_standard(d: int, s: int) -> None:
+    rng = np.random.default_rng(d)
+    one = np.ones(1), np.zeros((1, d)), np.eye(d)[None]
+    values = [misfit(whitened(rng.standard_normal((s, d)))[0], s, *one) for _ in range(400)]
+    # Mean 0 and deviation 1, up to 4 standard errors and the 1/s bias of sample moments.
+    assert abs(np.mean(values)) < 4 / np.sqrt(400) + 40 / s
+    assert 0.75 < np.std(values) < 1.4
+    heavy = rng.standard_t(4, (s, d))
+    assert misfit(whitened(heavy)[0], s, *one) > 6
+
+
+def test_wide_starts_find_what_k_means_cannot() -> None:
+    # Skewed rows have no clusters: k-means leads every start to the same poor optimum.
+    blocks = np.exp(0.8 * np.random.default_rng(0).standard_normal((20, 1000, 2)))
+
+    def logliks(n_restarts: int | None) -> Array:
+        fits = EM(3, n_restarts=n_restarts).fit_blocks(blocks, rng=0)
+        assert fits.ok.all()
+        return np.array([fits[i].log_density(block).sum() for i, block in enumerate(blocks)])
+
+    few, default, many = logliks(4), logliks(None), logliks(80)
+    assert (default > few - 0.1).all()
+    assert np.mean(default > few + 5) > 0.8
+    assert np.mean(default > many - 0.5) > 0.8
+
+
 def test_reasons_of_degenerate_blocks() -> None:
     good = asymmetric_mixture(2, 2, separation=6.0).sample(300, rng=0)
     bad = degenerate_blocks(good)
@@ -354,9 +405,10 @@ def test_extreme_units_never_raise_or_warn(scale: float) -> None:
 def test_prior_keeps_components_from_collapsing() -> None:
     good = asymmetric_mixture(2, 2, separation=6.0).sample(300, rng=0)
     stacked = np.concatenate([good, np.full((60, 2), 40.0)])
-    assert EM(3).fit_blocks_with_reasons(stacked[None], rng=0)[1] == ["component collapsed"]
-    fit = EM(3, prior_rows=4.0).fit(stacked, rng=0)
-    assert (np.linalg.eigvalsh(fit.covariances) > 1e-4).all()
+    few = EM(3, n_restarts=4)
+    assert few.fit_blocks_with_reasons(stacked[None], rng=0)[1] == ["component collapsed"]
+    for learner in (EM(3, prior_rows=4.0), EM(3)):  # wide starts find another optimum
+        assert (np.linalg.eigvalsh(learner.fit(stacked, rng=0).covariances) > 1e-4).all()
 
 
 def test_prior_is_the_stationary_point_it_claims() -> None:

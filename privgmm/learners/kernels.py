@@ -225,6 +225,7 @@ def e_and_m(
     counts: Array,
     first: Array,
     second: Array,
+    shape: Array,
 ) -> float:
     """One fused pass over the first n points: log-likelihood, and the moments of the M step.
 
@@ -244,9 +245,16 @@ def e_and_m(
         Scratch; the last slab of y holds ``r y`` of two coordinates.
     counts : (k,), first : (k, p), second : (k, p, p)
         The sums.
+    shape : (k, p + 1, p + 1) or (0, 0, 0)
+        If there is room, also the sums of ``r |y|^2 y y^T`` (lower half), in the last row of
+        ``r |y|^2 y``, and in the last corner of ``r^2``.
     """
     k, p = bias.shape
     c = points.shape[2]
+    for j in range(shape.shape[0]):
+        for a in range(p + 1):
+            for b in range(p + 1):
+                shape[j, a, b] = 0.0
     for j in range(k):
         counts[j] = 0.0
         for a in range(p):
@@ -356,4 +364,25 @@ def e_and_m(
                     second[j, a, b + 1] += s01
                     second[j, a + 1, b] += s10
                     second[j, a + 1, b + 1] += s11
+            if j < shape.shape[0]:
+                total = 0.0
+                for i in range(c):
+                    top[i] = 0.0
+                    total += r[j, i] ** 2
+                shape[j, p, p] += total
+                for a in range(p):
+                    for i in range(c):
+                        top[i] += y[j, a, i] ** 2
+                for a in range(p):
+                    total = 0.0
+                    for i in range(c):
+                        z0 = r[j, i] * top[i] * y[j, a, i]
+                        y[k, 0, i] = z0
+                        total += z0
+                    shape[j, p, a] += total
+                    for b in range(a + 1):
+                        total = 0.0
+                        for i in range(c):
+                            total += y[k, 0, i] * y[j, b, i]
+                        shape[j, a, b] += total
     return loglik

@@ -11,7 +11,7 @@ import numpy as np
 
 from privgmm.arrays import Array
 from privgmm.learners import Seeds
-from privgmm.learners.ascent import climb
+from privgmm.learners.ascent import climb, misfit
 from privgmm.learners.kernels import CHUNK, compiled, merged, sweep
 
 __all__ = ["search", "spread_start", "uniform"]
@@ -20,6 +20,7 @@ _LLOYD = 8  # steps of k-means before a cold start
 _PLAIN = 2  # plain passes of a cold start before acceleration
 _EASY = 0.1  # nats that all climbs but the winner's last may leave
 _AGREE = 0.3  # log-likelihoods this close belong to one optimum
+_SMALLEST, _LARGEST = -1.6, 0.3  # logarithms of the sizes of components in a wide start
 
 
 @compiled
@@ -149,12 +150,34 @@ def spread_start(
                 roots[j, a, b] = spread if a == b else 0.0
 
 
+@compiled
+def _wide_start(
+    points: Array, n: int, state: Seeds, weights: Array, means: Array, roots: Array
+) -> None:
+    """Random points as means, components round and of random sizes: anything may grow from it.
+
+    Where components are no clusters (one wide around one narrow, long ones that cross), k-means
+    leads every start into the same poor optimum.
+    """
+    k, d = means.shape
+    for j in range(k):
+        chosen = min(int(uniform(state) * n), n - 1)
+        size = np.exp(_SMALLEST + (_LARGEST - _SMALLEST) * uniform(state))
+        weights[j] = 1.0 / k
+        for a in range(d):
+            means[j, a] = points[chosen // CHUNK, a, chosen % CHUNK]
+            for b in range(d):
+                roots[j, a, b] = size if a == b else 0.0
+
+
 @merged
 def search(
     points: Array,
     n: int,
     s: int,
     state: Seeds,
+    starts: int,
+    telling: float,
     trial: int,
     passes: int,
     tol: float,
@@ -163,19 +186,23 @@ def search(
     means: Array,
     roots: Array,
 ) -> int:
-    """Fit from as many starts as `weights` (starts, k) has rows; the best one's number, or -1.
+    """Fit from several starts, the rows of `weights` (.., k); the best one's number, or -1.
 
-    Each start makes `trial` passes over the first n of s points; no more are tried once three
-    agree. Then successive halving: copies of a better start are dropped, the better half goes on
-    twice as long, and the last two, if close, meet on all rows. The winner makes up to `passes`
-    more.
+    Each of the first `starts` makes `trial` passes over the first n of s points; no more are
+    tried once three agree. Then successive halving: copies of a better start are dropped, the
+    better half goes on twice as long, and the last two, if close, meet on all rows. The winner
+    makes up to `passes` more.
+
+    If the winner's `misfit` is at least `telling`, the remaining rows of `weights` are wide
+    starts that go the same way on more rows, and the better of the two winners is taken.
     """
     nothing = np.empty(0)
-    alive = weights.shape[0]
-    score, order = np.empty(alive), np.empty(alive, np.int64)
-    for i in range(alive):
+    most = weights.shape[0]
+    score, order = np.full(most, -np.inf), np.empty(most, np.int64)
+    for i in range(starts):
         order[i] = i
-    tried = alive
+    first, tried, alive = 0, starts, starts
+    champion = -1
     rows, length, plain = n, trial, _PLAIN
     cold, last = True, False
     ease = max(tol, _EASY / n)
@@ -183,32 +210,34 @@ def search(
     d = means.shape[2]
     margin = 3.0 * np.sqrt(weights.shape[1] * (1 + d * (d + 3) // 2))
     while True:
-        agree = 0
         for i in range(alive):
             j = order[i]
-            if cold:
+            if cold and first == 0:
                 spread_start(points, n, state, weights[j], means[j], roots[j])
+            elif cold:
+                _wide_start(points, rows, state, weights[j], means[j], roots[j])
             score[j] = climb(
                 points, rows, weights[j], means[j], roots[j], plain, length, ease, prior, nothing
             )
             if cold and score[j] > -np.inf:
                 agree = 0
-                for other in range(j + 1):
+                for other in range(first, j + 1):
                     if abs(score[other] - score[j]) < _AGREE:
                         agree += 1
-                if agree >= 3:
+                if agree >= 3 and first == 0:
                     tried = alive = j + 1
                     break
+        over = False
         if last:
-            if score[order[0]] > -np.inf:
-                return int(order[0])
-            # It collapsed on all rows: the best of the others takes its place.
-            for j in range(tried):
-                if score[j] > score[order[0]]:
-                    order[0] = j
-            if score[order[0]] == -np.inf:
-                return -1
-            continue
+            over = score[order[0]] > -np.inf
+            if not over:
+                # It collapsed on all rows: the best of the others takes its place.
+                for j in range(first, tried):
+                    if score[j] > score[order[0]]:
+                        order[0] = j
+                if score[order[0]] > -np.inf:
+                    continue
+                over = True
         half = (alive + 1) // 2 if alive > 2 or rows == s else 2
         distinct = 0
         for i in range(alive):
@@ -221,8 +250,23 @@ def search(
             ):
                 order[distinct] = order[i]
                 distinct += 1
-        if distinct == 0:
-            return -1
+        if over or distinct == 0:
+            j = order[0]
+            if score[j] > -np.inf and (champion < 0 or score[j] > score[champion]):
+                champion = int(j)
+            if first > 0 or starts == most:
+                return champion
+            if champion >= 0:
+                off = misfit(points, s, weights[champion], means[champion], roots[champion])
+                if off < telling:
+                    return champion
+            first, tried, alive = starts, most, most - starts
+            for i in range(alive):
+                order[i] = starts + i
+            rows, length, plain = min(s, 4 * n), trial, _PLAIN
+            cold, last = True, False
+            ease = max(tol, _EASY / rows)
+            continue
         length, plain, cold = 2 * length, 1, False
         if alive == 2 and distinct == 2 and rows < s:
             rows, length, ease = s, 2 * trial, max(tol, _EASY / s)

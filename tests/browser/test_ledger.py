@@ -10,12 +10,15 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import settle
 
 pytestmark = pytest.mark.browser
+LONG = 90_000
 
 
-def press_release(page: Page) -> None:
-    page.get_by_role("button", name="Release", exact=True).click()
+def press_release(page: Page, answer: str) -> None:
+    # once the page has come to rest, so that the click meets the button
+    expect(page.get_by_text("you have 10,000")).to_be_visible(timeout=LONG)
     settle(page)
-    expect(page.locator(".st-key-progress")).to_have_count(0, timeout=60_000)
+    page.get_by_role("button", name="Release", exact=True).click()
+    expect(page.get_by_text(answer)).to_be_visible(timeout=LONG)
     settle(page)
 
 
@@ -47,7 +50,7 @@ def test_spend_look_and_cap(browser: Browser, address: str, artifacts: Path, loo
     assert overflow(page) <= 0
     page.goto(f"{address}/?method=Paper&n=10%2C000&epsilon=4")
     settle(page)
-    press_release(page)
+    press_release(page, "Asked once of these rows")
     turn_to(page, "Ledger")
     numbers = page.locator("[data-testid='stMetricValue']")
     expect(numbers).to_have_count(3)
@@ -67,9 +70,8 @@ def test_spend_look_and_cap(browser: Browser, address: str, artifacts: Path, loo
         page.screenshot(path=artifacts / "ledger-cap.png")
         page.get_by_role("link", name="Explore", exact=True).click()
         settle(page)
-        press_release(page)
+        press_release(page, "beyond what its cap")
         expect(page.get_by_text("Nothing was drawn and nothing spent.")).to_be_visible()
-        expect(page.get_by_text("beyond what its cap")).to_be_visible()
         turn_to(page, "Ledger")
         expect(numbers.nth(2)).to_have_text("1")
     context.close()

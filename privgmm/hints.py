@@ -18,6 +18,7 @@ from privgmm.learnable import learnable
 from privgmm.learners import Learner
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.spaces.flatness import nearly_flat
 from privgmm.spread import pair_distances, simulate_blocks
 
 __all__ = ["Trial", "hint", "try_components"]
@@ -27,6 +28,7 @@ _TRIAL_BLOCKS = 80
 _REASONS_ASKED = 40
 _AGREE = 0.9
 _NOISE = 2.0
+_BLURRED = 0.1
 _SIMULATED = 200
 
 
@@ -66,7 +68,13 @@ def try_components(blocks: Array, n_components: int, learner: Learner | None = N
 
 
 def hint(
-    fits: MixtureBatch, rows: Array, positions: IntArray, *, learner: Learner, passed: bool
+    fits: MixtureBatch,
+    distances: Array,
+    rows: Array,
+    positions: IntArray,
+    *,
+    learner: Learner,
+    passed: bool,
 ) -> str | None:
     """What keeps the blocks from agreeing, and which number of components to try; or None.
 
@@ -74,6 +82,8 @@ def hint(
     ----------
     fits : MixtureBatch
         t fits.
+    distances : array (t, t)
+        As the test saw them: infinite for a fit and itself where it could not be labelled.
     rows : array (n, d)
     positions : array (t, s)
         Which rows made up each block.
@@ -99,10 +109,7 @@ def hint(
     if split:
         words.append(_split(found))
     elif excess <= _NOISE and len(found.solutions[0].members) >= _AGREE * fitted:
-        words.append(
-            f"The blocks find one solution, and {size} rows a block let their fits scatter as "
-            "they do: more rows, or a larger epsilon or alpha, will help; another k will not."
-        )
+        words.append(_noise_or_blur(fits, distances, size))
         return " ".join(words)
     else:
         words.append(
@@ -168,6 +175,23 @@ def _split(found: Landscape) -> str:
         f"{_component(first.mixture, most.first)} in the first, "
         f"{_component(second.mixture, most.second)} in the second, "
         f"{most.shift:.2g} of its standard deviations away."
+    )
+
+
+def _noise_or_blur(fits: MixtureBatch, distances: Array, size: int) -> str:
+    """Why a test fails although the blocks find one solution."""
+    blurred = fits.ok & np.isinf(np.diagonal(distances)) & ~nearly_flat(fits)
+    share = float(blurred.sum() / max(fits.ok.sum(), 1))
+    if share > _BLURRED:
+        return (
+            f"The blocks find one solution, but in {_percent(share)} of the fits two components "
+            "lie too near each other for this plan to tell their labels apart; more rows will not "
+            "change that. A smaller alpha with fewer blocks, fewer components or method 'tight' "
+            "may help."
+        )
+    return (
+        f"The blocks find one solution, and {size} rows a block let their fits scatter as they do: "
+        "more rows, or a larger epsilon or alpha, will help."
     )
 
 

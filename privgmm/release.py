@@ -113,6 +113,7 @@ class CuratorView:
     def _hint(self) -> str | None:
         return hint(
             self.fits,
+            self.distances,
             self._rows,
             self.positions,
             learner=self._learner,

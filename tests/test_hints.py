@@ -18,6 +18,7 @@ from privgmm.learners.adapter import FromEstimator
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.release import Outcome, release
+from privgmm.spaces.lifted import LiftedSpace
 
 I2 = np.eye(2)
 TRIANGLE = Mixture([1 / 3] * 3, [[0, 0], [8, 0], [4, 7]], [I2] * 3)
@@ -101,6 +102,25 @@ def test_noise_alone_asks_for_rows_and_not_for_another_number() -> None:
     assert "Try k" not in text
 
 
+def test_labels_that_blur_are_told_from_noise() -> None:
+    """Found by all blocks alike, yet nearer than a plan of this radius can label."""
+    near = Mixture([0.5, 0.5], [[0.0, 0.0], [3.2, 0.0]], [I2, I2])
+    plan = calibrate(
+        "lifted", epsilon=4.0, delta=1e-6, alpha=3.0, n_components=2, n_features=2, n_blocks=60
+    )
+    blurred = release(near.sample(60 * 2500, rng=1), plan, rng=3)
+    assert not blurred.released
+    text = blurred.curator.hint()
+    assert text is not None
+    assert "labels apart" in text
+    assert "more rows will not" in text
+    # a smaller radius tells them apart, as it says
+    finer = calibrate(
+        "lifted", epsilon=4.0, delta=1e-6, alpha=0.5, n_components=2, n_features=2, n_blocks=60
+    )
+    assert not np.isinf(np.diagonal(finer.space.distances(blurred.curator.fits))).any()
+
+
 def test_where_nothing_nearby_helps_it_says_so() -> None:
     text = told(CLOSE, 4, 18_000)
     assert "No other k nearby (3, 5, 6)" in text
@@ -115,7 +135,8 @@ def given(truth: Mixture, learner: Learner, *, spoil: int = 0, passed: bool = Tr
     positions = deal(len(rows), 20, seed=6)
     rows[positions[:spoil].ravel()] = 1.0
     fits = learner.fit_blocks(rows[positions], rng=7)
-    return hint(fits, rows, positions, learner=learner, passed=passed)
+    distances = LiftedSpace(0.1).distances(fits)
+    return hint(fits, distances, rows, positions, learner=learner, passed=passed)
 
 
 def test_failures_are_counted_with_their_reasons() -> None:

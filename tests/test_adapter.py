@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -367,6 +368,20 @@ def test_a_release_with_it_equals_a_release_with_em() -> None:
     assert isinstance(ours.result, Release)
     assert theirs.curator.statistic == ours.curator.statistic
     assert dist_gmm(theirs.result.mixture, TRUTH) < 0.2
+
+
+def test_fits_elsewhere_are_the_same_fits() -> None:
+    """Copies travel: over pickles to other processes, and threads around them change nothing."""
+    learner = FromEstimator(GaussianMixture(2, tol=1e-5))
+    rows = TRUTH.sample(3_000, rng=22)
+    plan = calibrate(
+        "lifted", epsilon=4.0, delta=1e-6, alpha=1.0, n_components=2, n_features=2, n_blocks=30
+    )
+    here = release(rows, plan, learner=learner, rng=4)
+    with ThreadPoolExecutor(3) as pool:
+        there = release(rows, plan, learner=learner, rng=4, executor=pool)
+    copied = release(rows, plan, learner=pickle.loads(pickle.dumps(learner)), rng=4)
+    assert here.curator.fits == there.curator.fits == copied.curator.fits
 
 
 def test_the_estimator_takes_it() -> None:

@@ -8,6 +8,7 @@ Start with `best_plan` and `release`; `calibrate` keeps every knob in your hands
 True
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from privgmm.agreement import AgreementTest, Verdict
@@ -34,6 +35,8 @@ from privgmm.datasets import (
 from privgmm.distances import dist_comp, dist_gmm, dist_param
 from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError, ReleaseRefused
 from privgmm.forecast import Forecast, forecast_error
+from privgmm.jitter import jittered
+from privgmm.learnable import Learnability, learnable
 from privgmm.learners import Learner
 from privgmm.learners.em import EM
 from privgmm.ledger import Ledger, MemoryLedger
@@ -55,6 +58,7 @@ from privgmm.total_variation import gaussian_hockey_stick, gaussian_tv
 
 if TYPE_CHECKING:
     from privgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
+    from privgmm.learners.adapter import FromEstimator as FromEstimator
 
 __version__ = "0.1.0"
 
@@ -71,6 +75,7 @@ __all__ = [
     "DiscreteGaussian",
     "Forecast",
     "InvalidInput",
+    "Learnability",
     "Learner",
     "Ledger",
     "LiftedSpace",
@@ -102,7 +107,9 @@ __all__ = [
     "gaussian_hockey_stick",
     "gaussian_tv",
     "generate",
+    "jittered",
     "kl_divergence",
+    "learnable",
     "lemma_6_3",
     "load_sample",
     "load_table",
@@ -120,10 +127,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """`PrivateGaussianMixture` on demand: scikit-learn takes a second to import."""
-    if name == "PrivateGaussianMixture":
-        from privgmm.estimator import PrivateGaussianMixture
+_ON_DEMAND = {
+    "FromEstimator": "privgmm.learners.adapter",
+    "PrivateGaussianMixture": "privgmm.estimator",
+}
 
-        return PrivateGaussianMixture
+
+def __getattr__(name: str) -> Any:
+    """What builds on scikit-learn, on demand: that takes a second to import."""
+    if name in _ON_DEMAND:
+        return getattr(importlib.import_module(_ON_DEMAND[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -265,6 +265,14 @@ def test_what_the_documentation_promises_is_public(name: str) -> None:
     assert name in privgmm.__all__
 
 
+@pytest.mark.parametrize("name", ["FromEstimator", "PrivateGaussianMixture"])
+def test_what_needs_scikit_learn_is_public_too(name: str) -> None:
+    assert getattr(privgmm, name).__name__ == name
+    assert getattr(privgmm, name) is getattr(
+        importlib.import_module(privgmm._ON_DEMAND[name]), name
+    )
+
+
 def test_public_things_are_documented() -> None:
     for name in privgmm.__all__:
         thing = getattr(privgmm, name)

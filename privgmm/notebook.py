@@ -25,10 +25,12 @@ from privgmm.datasets import (
     random_mixture,
 )
 from privgmm.errors import InvalidInput
+from privgmm.learners.choice import LEARNERS
 from privgmm.plan import Method, Plan
 from privgmm.planner import best_plan
 
 __all__ = [
+    "DEFAULT_LEARNER",
     "FileRows",
     "GeneratedRows",
     "Rows",
@@ -40,6 +42,9 @@ __all__ = [
 ]
 
 _WIDTH = 96
+
+DEFAULT_LEARNER = next(iter(LEARNERS))
+"""The name of the learner that `release` takes if it is given none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,6 +166,8 @@ class Run:
         With `alpha`, the number of blocks; None for the method's own choice.
     seed : int or None
         None for cryptographic noise.
+    learner : str
+        A name in `privgmm.learners.choice.LEARNERS`.
     """
 
     rows: Rows
@@ -171,6 +178,7 @@ class Run:
     alpha: float | None = None
     n_blocks: int | None = None
     seed: int | None = None
+    learner: str = DEFAULT_LEARNER
 
     def plan(self, n_rows: int, n_features: int) -> Plan:
         """The plan for so many rows and columns."""
@@ -209,6 +217,18 @@ class Run:
             f"    alpha={self.alpha!r},\n    n_blocks={self.n_blocks!r},\n)"
         )
 
+    def release_code(self) -> str:
+        """The release in Python, from ``data`` and ``plan``."""
+        seed = "" if self.seed is None else f", rng={self.seed}"
+        if self.learner == DEFAULT_LEARNER:
+            return f"from privgmm import release\n\noutcome = release(data.rows, plan{seed})"
+        return (
+            "from privgmm import release\n"
+            "from privgmm.learners.choice import make_learner\n\n"
+            f"learner = make_learner({self.learner!r}, plan.n_components)\n"
+            f"outcome = release(data.rows, plan, learner=learner{seed})"
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
@@ -228,7 +248,6 @@ def _steps(run: Run) -> list[_Step]:
         else f"The noise comes from the seed {run.seed}, so this run repeats exactly. Whoever "
         "knows the seed can take the noise away: for teaching, not for real people's data."
     )
-    argument = "" if run.seed is None else f", rng={run.seed}"
     return [
         _Step("The rows: one a person, no bounds on their values.", run.rows.code()),
         _Step(
@@ -239,7 +258,7 @@ def _steps(run: Run) -> list[_Step]:
         ),
         _Step(
             f"The release. {noise}",
-            f"from privgmm import release\n\noutcome = release(data.rows, plan{argument})",
+            run.release_code(),
             look="outcome.result",
             say=(
                 'print("released" if outcome.released else outcome.result.reason)\n'

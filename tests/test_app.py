@@ -17,7 +17,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.calibration import METHODS
-from privgmm.dashboard import running
+from privgmm.dashboard import controls, explore, running, state
 from privgmm.dashboard.answers import BOARD
 from privgmm.dashboard.ghosts import Cloud
 from privgmm.dashboard.lessons import LESSONS, link_to
@@ -35,6 +35,9 @@ from privgmm.dashboard.words import (
 from privgmm.datasets import load_sample, random_mixture
 from privgmm.distances import dist_gmm
 from privgmm.errors import PrivGMMError
+from privgmm.learners import choice
+from privgmm.learners.choice import LEARNERS, LearnerKind
+from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 from privgmm.notebook import GeneratedRows, SampleRows, script
 from privgmm.release import Outcome, Refusal, Release, release
@@ -461,25 +464,95 @@ def test_a_bad_column_is_left_out_with_the_reason(uploading: AppTest) -> None:
     assert "at least one column" in _words(uploading)
 
 
-def test_one_changed_row_in_a_million_is_other_data(uploading: AppTest) -> None:
-    """No cache key is made from a sample of the content."""
-    rows = np.random.default_rng(1).standard_normal((1_000_000, 2)).astype(np.float32)
-    first = []
+def test_one_changed_row_in_a_million_is_other_data() -> None:
+    """No cache key is made from a sample of the content: what the page shows follows one row.
+
+    With one component the fit without privacy is the mean of all rows, so one of a million rows
+    moved by 1 must move the mean that the page's table shows by a millionth.
+    """
+    rows = np.random.default_rng(1).standard_normal((1_000_000, 2))
+    app = _open(source="Upload", method="Paper", k="1")
+    seen = []
     for change in (0.0, 1.0):
         rows[777_777, 1] += change
         buffer = io.BytesIO()
         pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), buffer)
         file = ("million.parquet", buffer.getvalue(), "application/octet-stream")
-        uploading.file_uploader(key="file").set_value(file).run()
-        assert not uploading.exception
-        uploading.button(key="release").click().run()
-        current = _running(uploading)
-        current.job.cancel()
-        current.job.problem(timeout=120)
-        first.append((current.settings.data, float(current.dataset.rows[777_777, 1])))
-        uploading.run()
-    assert first[0][0] != first[1][0]
-    assert first[1][1] == float(rows[777_777, 1]) != first[0][1]
+        app.file_uploader(key="file").set_value(file).run()
+        assert not app.exception
+        last = _shown(_press(app))
+        table = app.dataframe[-1].value
+        assert table["mixture"].tolist() == ["Non-private"]
+        seen.append((last.settings.data, last.outcome, table.iloc[0]))
+    (data, outcome, line), (other_data, other_outcome, other_line) = seen
+    assert data != other_data
+    assert other_line["mean a"] == pytest.approx(line["mean a"], abs=1e-12)
+    assert other_line["mean b"] - line["mean b"] == pytest.approx(1e-6, rel=1e-6)
+    # the curator's view: the block with the row has another fit, and no result is shared
+    assert outcome is not other_outcome
+    assert not np.array_equal(outcome.curator.fits.means, other_outcome.curator.fits.means)
+    assert _spends(app) == 2
+
+
+# Learners
+
+
+@pytest.fixture
+def shy(monkeypatch: pytest.MonkeyPatch) -> LearnerKind:
+    """One more learner to choose: EM with a single start, said to take one component at most."""
+    kind = LearnerKind("shy", "Shy", "Good at little.", 1, lambda k: EM(k, n_restarts=1))
+    choices = {**LEARNERS, "shy": kind}
+    for module in (choice, controls, explore, state):
+        monkeypatch.setattr(module, "LEARNERS", choices)
+    return kind
+
+
+def test_every_learner_is_offered_with_what_it_is_good_at() -> None:
+    app = _open(n="10,000")
+    control = app.selectbox(key="learner")
+    assert control.options == [kind.title for kind in LEARNERS.values()]
+    assert all(kind.good_at in control.help for kind in LEARNERS.values())
+    assert LEARNERS[str(control.value)].good_at in _words(app)
+
+
+def test_a_learner_with_too_many_components_is_fixed_by_a_click(shy: LearnerKind) -> None:
+    for fix in ("fix_k", "fix_learner"):
+        app = _open(n="10,000", method="Paper", learner=shy.title)
+        assert "takes at most 1 component; you ask for 2" in _words(app)
+        assert app.button(key="release").disabled
+        app.button(key=fix).click().run()
+        assert "takes at most" not in _words(app)
+        assert not app.button(key="release").disabled
+    assert app.selectbox(key="learner").value == "em"
+
+
+def test_the_chosen_learner_fits_and_is_written_down(shy: LearnerKind) -> None:
+    app = _press(_open(n="10,000", method="Paper", k="1", seeded="true", learner=shy.title))
+    last = _shown(app)
+    assert last.settings.learner == "shy"
+    assert "make_learner('shy', plan.n_components)" in script(last.run)
+    fitter = last.outcome.curator._learner
+    assert isinstance(fitter, EM)
+    assert fitter.n_restarts == 1
+    (account,) = app.session_state["explore_ledgers"].values()
+    ((receipt, _columns),) = account.receipts.values()
+    assert receipt["learner"] == "shy"
+    app.selectbox(key="learner").set_value("em").run()
+    assert "belongs to earlier settings: learner was shy" in _words(app)
+    assert _spends(app) == 1
+
+
+def test_a_refusal_comes_with_a_hint_for_the_curator_alone(refused: AppTest) -> None:
+    """The paper's constants refuse rows whose blocks agree: more rows would help, no other k."""
+    hint = refused.session_state["explore_hint"]
+    assert hint.job.problem(timeout=120) is None
+    refused.run()
+    words = _words(refused)
+    assert "For the curator only" in words
+    assert "not private, not to be shared" in words
+    assert escaped(str(hint.job.result())) in words
+    assert hint.job.result() == _shown(refused).outcome.curator.hint()
+    assert "hint" not in json.dumps(record(_shown(refused).outcome))
 
 
 # Clouds, links, lessons, code
@@ -529,6 +602,7 @@ def test_the_link_restores_the_whole_state() -> None:
         "n": "7,000",
         "data_seed": "11",
         "method": "Tight",
+        "learner": "Maximum likelihood (EM)",
         "k": "3",
         "epsilon": "0.35",
         "delta": "1e-08",

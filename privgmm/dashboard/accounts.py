@@ -79,11 +79,13 @@ class Account:
         """All spends, oldest first."""
         return self.ledger().entries
 
-    def keep_receipt(self, result: Release | Refusal, columns: tuple[str, ...]) -> None:
+    def keep_receipt(
+        self, result: Release | Refusal, columns: tuple[str, ...], learner: str
+    ) -> None:
         """Write the receipt, once: it says when."""
         if result.entry is not None and result.entry not in self.receipts:
             mark = self.ledger().mark(result.entry)
-            receipt = make_receipt(result, learner="em", mark=mark)
+            receipt = make_receipt(result, learner=learner, mark=mark)
             self.receipts[result.entry] = receipt, columns
 
 

@@ -9,8 +9,9 @@ from privgmm.dashboard.promise import choose_alpha, choose_delta, choose_epsilon
 from privgmm.dashboard.state import Settings
 from privgmm.dashboard.words import METHOD_WORDS, method_label
 from privgmm.datasets import Dataset
+from privgmm.learners.choice import LEARNERS
 
-__all__ = ["choose_settings"]
+__all__ = ["choose_settings", "show_misfit"]
 
 
 def choose_settings(dataset: Dataset) -> Settings:
@@ -38,6 +39,7 @@ def choose_settings(dataset: Dataset) -> Settings:
         persist_state="session",
         help="k, the paper's letter",
     )
+    learner = _choose_learner()
     epsilon = choose_epsilon("epsilon")
     delta = choose_delta("delta")
     alpha, n_blocks = _choose_accuracy()
@@ -51,7 +53,54 @@ def choose_settings(dataset: Dataset) -> Settings:
         n_components=int(k),
         n_blocks=n_blocks,
         seed=_choose_noise(),
+        learner=learner,
     )
+
+
+def _choose_learner() -> str:
+    """What fits each block: any will do for the promise, not for the accuracy."""
+    name = st.selectbox(
+        "Learner",
+        list(LEARNERS),
+        format_func=lambda name: LEARNERS[name].title,
+        key="learner",
+        bind="query-params",
+        persist_state="session",
+        help="What fits each block. The promise is the same with any.\n\n"
+        + "\n".join(f"- **{kind.title}**: {kind.good_at}" for kind in LEARNERS.values()),
+    )
+    st.caption(LEARNERS[name].good_at)
+    return str(name)
+
+
+def show_misfit(settings: Settings) -> None:
+    """If the learner cannot fit so many components: say so, with a click that helps."""
+    most = settings.most_components
+    if most is None:
+        return
+    st.warning(
+        f"The learner **{LEARNERS[settings.learner].title}** takes at most {most} "
+        f"component{'s' * (most > 1)}; you ask for {settings.n_components}.",
+        icon=":material/error_med:",
+    )
+    able = next(
+        (
+            kind
+            for kind in LEARNERS.values()
+            if kind.most_components is None or kind.most_components >= settings.n_components
+        ),
+        None,
+    )
+    with st.container(horizontal=True, key="misfit"):
+        st.button(f"Fit {most}", key="fix_k", on_click=_set, args=("k", most))
+        if able is not None:
+            st.button(
+                f"Use {able.title}", key="fix_learner", on_click=_set, args=("learner", able.name)
+            )
+
+
+def _set(key: str, value: int | str) -> None:
+    st.session_state[key] = value
 
 
 def _choose_noise() -> int | None:

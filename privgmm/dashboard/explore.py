@@ -12,10 +12,11 @@ from privgmm.calibration import METHODS
 from privgmm.dashboard import state
 from privgmm.dashboard.accounts import account_of
 from privgmm.dashboard.answers import fewest_rows
-from privgmm.dashboard.controls import choose_settings
+from privgmm.dashboard.controls import choose_settings, show_misfit
 from privgmm.dashboard.feasibility import feasibility_of, show_feasibility, show_plan
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.ghosts import cloud_of, show_ghosts
+from privgmm.dashboard.hinting import show_hint
 from privgmm.dashboard.lessons import (
     Writer,
     controls_panel,
@@ -33,6 +34,7 @@ from privgmm.dashboard.waiting import is_known, still_open, watch
 from privgmm.dashboard.words import escaped, method_label
 from privgmm.datasets import Dataset
 from privgmm.errors import PrivGMMError
+from privgmm.learners.choice import LEARNERS
 from privgmm.mixture import Mixture
 from privgmm.notebook import GeneratedRows
 from privgmm.plotting import figure_alt_text, ghosts_label, mixtures_figure
@@ -78,12 +80,15 @@ def page() -> None:
         if not lesson:
             generated = isinstance(chosen.rows, GeneratedRows)
             show_feasibility(known, chosen.dataset, generated=generated)
+        show_misfit(settings)
         buttons = st.container(horizontal=True, vertical_alignment="center")
         buttons.button(
             "Release",
             type="primary",
             icon=":material/shield_lock:",
-            disabled=bool(known.problem) or running() is not None,
+            disabled=bool(known.problem)
+            or settings.most_components is not None
+            or running() is not None,
             key="release",
             on_click=start,
             args=(settings, chosen),
@@ -112,6 +117,7 @@ def _scene(settings: state.Settings, dataset: Dataset) -> str:
     return (
         f"{dataset.n_rows:,} rows ({dataset.name.replace('_', ' ')}), "
         f"{settings.n_components} components to fit, method {method_label(settings.method)}, "
+        f"learner {LEARNERS[settings.learner].title}, "
         f"ε = {settings.epsilon:g}, δ = {settings.delta:g}, {noise}."
     )
 
@@ -153,6 +159,7 @@ def _results(settings: state.Settings, chosen: Chosen) -> list[Future[Any]]:
     )
     needed, pending = ({}, []) if private is not None else _rows_by_method(last)
     show_verdict(outcome, dataset, needed)
+    pending += show_hint(outcome)
     show_table(outcome, dataset)
     show_ghosts(last)
     show_sharing(last)
@@ -228,6 +235,7 @@ _WRITERS: dict[str, Writer] = {
     "data_seed": str,
     "sample": lambda name: name.replace("_", " ").capitalize(),
     "method": method_label,
+    "learner": lambda name: LEARNERS[name].title,
     "k": str,
     "epsilon": lambda value: f"{value:g}",
     "delta": lambda value: f"{value:.0e}",

@@ -66,7 +66,7 @@ def _choose() -> Reel:
     if chosen == _YOURS and last is not None:
         kept = st.session_state.get(_REEL)
         if not (isinstance(kept, Reel) and kept.outcome is last.outcome):
-            kept = Reel(last.dataset, last.outcome, made_up=False)
+            kept = Reel(last.dataset, last.outcome, made_up=False, learner=last.settings.learner)
             st.session_state[_REEL] = kept
         st.caption(
             f":material/person: The release on display in Explore, made from "

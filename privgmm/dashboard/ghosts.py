@@ -16,6 +16,8 @@ import streamlit as st
 from privgmm.dashboard import state
 from privgmm.dashboard.jobs import Job, Ticket
 from privgmm.distances import dist_gmm
+from privgmm.learners import Learner
+from privgmm.learners.choice import make_learner
 from privgmm.mixture import Mixture
 from privgmm.plan import Plan
 from privgmm.release import Outcome, Release, release
@@ -80,7 +82,9 @@ def cloud_of(shown: state.Shown) -> Cloud | None:
     return value if isinstance(value, Cloud) and value.outcome is shown.outcome else None
 
 
-def _work(ticket: Ticket, cloud: Cloud, model: Mixture, plan: Plan, n_rows: int) -> None:
+def _work(
+    ticket: Ticket, cloud: Cloud, model: Mixture, plan: Plan, learner: Learner, n_rows: int
+) -> None:
     """Release from twin after twin; the seeds are fixed, so the same cloud comes each time."""
 
     def progress(_done: int, _total: int) -> None:
@@ -90,7 +94,7 @@ def _work(ticket: Ticket, cloud: Cloud, model: Mixture, plan: Plan, n_rows: int)
         progress(0, 0)
         rows_seed, noise_seed = np.random.SeedSequence([6023, number]).generate_state(2)
         rows = model.sample(n_rows, rng=int(rows_seed))
-        result = release(rows, plan, rng=int(noise_seed), progress=progress).result
+        result = release(rows, plan, learner=learner, rng=int(noise_seed), progress=progress).result
         if isinstance(result, Release):
             cloud.released.append(result.mixture)
             if result.mixture.n_components == model.n_components:
@@ -105,7 +109,12 @@ def _begin(shown: state.Shown, model: Mixture) -> None:
         earlier.job.cancel()
     cloud = Cloud(shown.outcome, int(st.session_state["twins"]))
     plan, n_rows = shown.outcome.result.plan, shown.dataset.n_rows
-    cloud.job = Job(functools.partial(_work, cloud=cloud, model=model, plan=plan, n_rows=n_rows))
+    learner = make_learner(shown.settings.learner, plan.n_components)
+    cloud.job = Job(
+        functools.partial(
+            _work, cloud=cloud, model=model, plan=plan, learner=learner, n_rows=n_rows
+        )
+    )
     st.session_state[_CLOUD] = cloud
 
 

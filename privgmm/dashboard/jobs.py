@@ -94,6 +94,11 @@ class Job(Generic[T]):
         return self._future.done()
 
     @property
+    def future(self) -> Future[T]:
+        """Its end, for who waits for several things."""
+        return self._future
+
+    @property
     def cancelling(self) -> bool:
         """Whether somebody asked it to stop."""
         return self._ticket.stopped

@@ -21,9 +21,11 @@ from privgmm.calibration import calibrate
 from privgmm.datasets import Dataset, generate, random_mixture
 from privgmm.film_figures import BLOCK_LOOKS, Window, window_of
 from privgmm.guessing import Silence
+from privgmm.learners.choice import make_learner
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 from privgmm.noise import noise_source
+from privgmm.notebook import DEFAULT_LEARNER
 from privgmm.plan import Plan
 from privgmm.planner import best_plan
 from privgmm.populous import settled_distances
@@ -46,11 +48,14 @@ class Reel:
     outcome : Outcome
     made_up : bool
         True for a demonstration: rows and noise from fixed seeds.
+    learner : str
+        What fitted the blocks, a name in `privgmm.learners.choice.LEARNERS`.
     """
 
     dataset: Dataset
     outcome: Outcome
     made_up: bool
+    learner: str = DEFAULT_LEARNER
 
     @property
     def plan(self) -> Plan:
@@ -120,7 +125,7 @@ class Reel:
             votes = (friend_counts, h_index)
         functions: tuple[tuple[Callable[..., Any], ...], ...] = (
             (deal,),
-            (EM.fit_blocks_with_reasons,),
+            (_fitting(self.learner, self.plan.n_components),),
             (settled_distances, space.distances),
             votes,
             (test.examine,),
@@ -129,6 +134,15 @@ class Reel:
             (refine,),
         )
         return functions[: len(self.steps)]
+
+
+def _fitting(name: str, n_components: int) -> Callable[..., Any]:
+    """What fits the blocks."""
+    learner = make_learner(name, n_components)
+    if isinstance(learner, EM):
+        return EM.fit_blocks_with_reasons
+    fitting: Callable[..., Any] = type(learner).fit_blocks
+    return fitting
 
 
 def code_of(function: Callable[..., Any]) -> tuple[str, str]:

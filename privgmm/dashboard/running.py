@@ -20,6 +20,8 @@ from privgmm.dashboard.result import nonprivate_of
 from privgmm.dashboard.source import Chosen
 from privgmm.dashboard.words import escaped
 from privgmm.datasets import Dataset
+from privgmm.learners import Learner
+from privgmm.learners.choice import make_learner
 from privgmm.ledger import Ledger, Unit
 from privgmm.ledger_store import SQLiteLedger
 from privgmm.notebook import Rows
@@ -79,12 +81,15 @@ def start(settings: state.Settings, chosen: Chosen) -> None:
     dataset, account = chosen.dataset, account_of(chosen)
     ask, seed = settings.ask(dataset), settings.seed
     told = Told(account.ledger(label=dataset.name))
-    job = Job(lambda ticket: _work(ticket, dataset, ask, seed, told))
+    learner = make_learner(settings.learner, settings.n_components)
+    job = Job(lambda ticket: _work(ticket, dataset, ask, learner, seed, told))
     state.note(None)
     st.session_state[_RUNNING] = Running(settings, dataset, chosen.rows, account, told, job)
 
 
-def _work(ticket: Ticket, dataset: Dataset, ask: Ask, seed: int | None, ledger: Ledger) -> Outcome:
+def _work(
+    ticket: Ticket, dataset: Dataset, ask: Ask, learner: Learner, seed: int | None, ledger: Ledger
+) -> Outcome:
     planned = plan_for(ask)
     while not planned.done():
         ticket.step(0, 1, "Planning…")
@@ -95,7 +100,9 @@ def _work(ticket: Ticket, dataset: Dataset, ask: Ask, seed: int | None, ledger: 
         ticket.step(done, total, f"{done:,} of {total:,} blocks fitted")
 
     progress(0, plan.n_blocks)
-    outcome = release(dataset.rows, plan, rng=seed, ledger=ledger, progress=progress)
+    outcome = release(
+        dataset.rows, plan, learner=learner, rng=seed, ledger=ledger, progress=progress
+    )
     ticket.tell(1, 1, "Fitting all rows without privacy, to compare…")
     nonprivate_of(outcome)
     return outcome
@@ -110,7 +117,9 @@ def collect() -> None:
     problem = current.job.problem()
     if problem is None:
         outcome = current.job.result()
-        current.account.keep_receipt(outcome.result, current.dataset.columns)
+        current.account.keep_receipt(
+            outcome.result, current.dataset.columns, current.settings.learner
+        )
         state.keep(state.Shown(current.settings, current.dataset, current.rows, outcome))
         if current.job.cancelling:
             state.note(state.Note("The noise had been drawn already.", spent=True, trouble=False))

@@ -17,6 +17,7 @@ from privgmm.agreement import AgreementTest
 from privgmm.dashboard.reel import Reel
 from privgmm.dashboard.words import chance_in_words
 from privgmm.distances import dist_gmm
+from privgmm.learners.choice import LEARNERS
 from privgmm.plotting import figure_alt_text
 from privgmm.spaces.lifted import LiftedSpace
 
@@ -104,9 +105,10 @@ def _fits(reel: Reel) -> Scene:
     shape = "curve" if fits.n_features == 1 else "ghost"
     return Scene(
         title="Fit every block on its own",
-        words="Any learner without privacy will do; here it is expectation-maximisation. Each "
-        f"block gives one {shape}, drawn at one standard deviation. Where they pile up, the blocks "
-        "agree. **Replacing one row moves one ghost**, as far as you like, and no other.",
+        words="Any learner without privacy will do; here it is "
+        f"{LEARNERS[reel.learner].title}. Each block gives one {shape}, drawn at one standard "
+        "deviation. Where they pile up, the blocks agree. **Replacing one row moves one ghost**, "
+        "as far as you like, and no other.",
         line=r"**Line 2.** For $i \in [t]$, let $Y_i \leftarrow \mathcal{A}"
         r"\big(\{X_\ell\}_{\ell=(i-1)s+1}^{is}\big)$.",
         ours="",

@@ -12,7 +12,8 @@ import streamlit as st
 
 from privgmm.dashboard.answers import Ask
 from privgmm.datasets import Dataset
-from privgmm.notebook import Rows, Run
+from privgmm.learners.choice import LEARNERS
+from privgmm.notebook import DEFAULT_LEARNER, Rows, Run
 from privgmm.plan import Method
 from privgmm.release import Outcome
 
@@ -23,6 +24,7 @@ _NOTE = "explore_note"
 
 _NAMES = {
     "method": "method",
+    "learner": "learner",
     "epsilon": "ε",
     "delta": "δ",
     "alpha": "α",
@@ -50,6 +52,8 @@ class Settings:
         None lets the plan choose.
     seed : int or None
         None for cryptographic noise.
+    learner : str
+        A name in `privgmm.learners.choice.LEARNERS`. No plan depends on it.
     """
 
     data: str
@@ -61,6 +65,13 @@ class Settings:
     n_components: int
     n_blocks: int | None
     seed: int | None
+    learner: str = DEFAULT_LEARNER
+
+    @property
+    def most_components(self) -> int | None:
+        """The largest k the learner takes, if there are too many now; None if all is well."""
+        most = LEARNERS[self.learner].most_components
+        return most if most is not None and self.n_components > most else None
 
     def changes_since(self, earlier: Settings) -> list[str]:
         """What differs from earlier settings, in words; empty if nothing does."""
@@ -97,6 +108,7 @@ class Settings:
             self.alpha,
             None if self.alpha is None else n_blocks,
             self.seed,
+            self.learner,
         )
 
 

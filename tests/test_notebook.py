@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 import os
 import subprocess
@@ -10,10 +11,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 
 from privgmm.errors import InvalidInput
+from privgmm.learners import choice
+from privgmm.learners.choice import LearnerKind
+from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 from privgmm.notebook import FileRows, GeneratedRows, Run, SampleRows, notebook, script
 from privgmm.release import Outcome, Release, release
@@ -67,14 +73,41 @@ def test_script_makes_the_same_mixture(outcome: Outcome, tmp_path: Path) -> None
     assert shared == json.loads(json.dumps(outcome.result.to_dict()))
 
 
-def test_notebook_makes_the_same_mixture(
-    outcome: Outcome, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = executed(notebook(SEEDED))
+def test_notebook_makes_the_same_mixture(outcome: Outcome, tmp_path: Path) -> None:
+    """In a kernel of its own, as Jupyter runs it: every cell, and the same to the last bit."""
+    document = nbformat.reads(notebook(SEEDED), as_version=4)
+    nbformat.validate(document)
+    ending = "import json\nprint(json.dumps([private.to_dict(), nonprivate.to_dict()]), end='')"
+    document.cells.append(nbformat.v4.new_code_cell(ending))
+    client = NotebookClient(document, timeout=120, resources={"metadata": {"path": tmp_path}})
+    client.execute()
+    done = [cell for cell in document.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in done] == list(range(1, len(done) + 1))
+    *steps, last = done
     assert isinstance(outcome.result, Release)
-    assert names["private"] == outcome.result.mixture
-    assert names["nonprivate"] == outcome.curator.nonprivate()
-    assert "error with privacy: 0.0" in capsys.readouterr().out
+    private, nonprivate = (Mixture.from_dict(shown) for shown in json.loads(last.outputs[0].text))
+    assert private == outcome.result.mixture
+    assert nonprivate == outcome.curator.nonprivate()
+    printed = "".join(output.get("text", "") for cell in steps for output in cell.outputs)
+    assert "error with privacy: 0.0" in printed
+    # plan and release are shown as pages, the picture by plotly
+    pages = [output.data for cell in steps for output in cell.outputs if "data" in output]
+    assert sum("text/html" in page for page in pages) >= 2
+    assert any("application/vnd.plotly.v1+json" in page for page in pages)
+
+
+def test_notebook_names_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not the default is made by name; the default goes unsaid."""
+    gentle = LearnerKind("gentle", "Gentle", "Tests.", None, lambda k: EM(k, n_restarts=1))
+    monkeypatch.setattr(choice, "LEARNERS", {**choice.LEARNERS, "gentle": gentle})
+    run = dataclasses.replace(SEEDED, learner="gentle")
+    names = executed(notebook(run))
+    data = run.rows.load()
+    plan = run.plan(data.n_rows, data.n_features)
+    expected = release(data.rows, plan, learner=EM(2, n_restarts=1), rng=run.seed).result
+    assert isinstance(expected, Release)
+    assert names["private"] == expected.mixture
+    assert "learner" not in script(SEEDED)
 
 
 def test_notebook_follows_the_format() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,8 @@ def _parquet(data: bytes, columns: Sequence[str] | None) -> Any:
     except (pa.ArrowException, OSError, ValueError) as problem:
         raise InvalidInput(f"the Parquet file is damaged: {_first_line(problem)}") from problem
     names = list(schema.names)
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InvalidInput(f"several columns have the name {_listed(twice)}: rename them")
     if columns is not None:
         _check_choice(list(columns), names)
     wanted = [
@@ -182,7 +185,7 @@ def _parquet(data: bytes, columns: Sequence[str] | None) -> Any:
         if (columns is None and _numeric_type(schema.field(name).type))
         or (columns is not None and name in columns)
     ]
-    _check_unpacked_size(metadata, wanted)
+    _check_unpacked_size(metadata, [schema.field(name).type for name in wanted])
     try:
         table = file.read(columns=wanted)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
@@ -198,20 +201,18 @@ def _parquet(data: bytes, columns: Sequence[str] | None) -> Any:
     return table.select(names)
 
 
-def _check_unpacked_size(metadata: Any, wanted: Sequence[str]) -> None:
+def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
     """Refuse what would unpack to more than `MAX_UNPACKED`, from the file's own declarations.
 
-    Two measures: the encoded size before compression, and eight bytes for each number. The
-    second catches run-length encoding, where billions of equal values take a few bytes.
+    Two measures: eight bytes for each number, and, where anything but numbers is read, the size
+    of all columns before compression. The first catches run-length encoding, where billions of
+    equal values take a few bytes. (The sizes of single columns are not asked for: pyarrow ends
+    the whole process, past any handler, where the statistics beside them are damaged.)
     """
-    declared = 0
-    for g in range(metadata.num_row_groups):
-        group = metadata.row_group(g)
-        for c in range(group.num_columns):
-            chunk = group.column(c)
-            if chunk.path_in_schema.split(".")[0] in wanted:
-                declared += max(0, chunk.total_uncompressed_size)
-    needed = max(declared, metadata.num_rows * max(1, len(wanted)) * 8)
+    needed = metadata.num_rows * max(1, len(kinds)) * 8
+    if not all(_numeric_type(kind) for kind in kinds):
+        groups = range(metadata.num_row_groups)
+        needed = max(needed, sum(metadata.row_group(g).total_byte_size for g in groups))
     if needed > MAX_UNPACKED:
         raise InvalidInput(
             f"the Parquet file would unpack to {needed:,} bytes ({metadata.num_rows:,} rows) and "

@@ -35,7 +35,7 @@ PAGES: tuple[Page, ...] = (
 
 _LOOK = """
 <style>
-.block-container { padding-top: 2.6rem; padding-bottom: 4rem; max-width: 1500px; }
+.block-container { padding-top: 3.9rem; padding-bottom: 4rem; max-width: 1500px; }
 .privgmm-ends { display: flex; justify-content: space-between; font-size: 0.8rem;
   opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
 [data-testid="stMetricValue"] { font-size: 1.45rem; }
@@ -48,7 +48,7 @@ _LOOK = """
   { min-width: min(100%, 14rem); }
 [class*="st-key-hidden-"] { display: none; }
 .privgmm-lesson { border-left: 0.3rem solid #D55E00; background: rgba(213, 94, 0, 0.10);
-  border-radius: 0.5rem; padding: 0.9rem 1.2rem; margin-top: 1.6rem;
+  border-radius: 0.5rem; padding: 0.9rem 1.2rem; margin-top: 0.4rem;
   font-size: 1.15rem; line-height: 1.45; overflow-wrap: anywhere; }
 .st-key-remedies button { white-space: normal; }
 @media (max-width: 640px) { .block-container { padding-left: 0.8rem; padding-right: 0.8rem; } }

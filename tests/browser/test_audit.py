@@ -36,8 +36,8 @@ def test_guess_and_flip(
 ) -> None:
     name = request.node.callspec.id
     page.goto(f"{address}/Audit?neighbours=An+outlier")
+    expect(page.get_by_text("Which one was it?")).to_be_visible(timeout=60_000)
     settle(page)
-    expect(page.get_by_text("Which one was it?")).to_be_visible()
     page.get_by_role("button", name="It was A").click()
     settle(page)
     expect(page.get_by_text("The best strategy said")).to_be_visible()
@@ -52,8 +52,10 @@ def test_guess_and_flip(
     if name == "dark":
         return
     page.goto(f"{address}/Audit?audit=Flip+one+row")
+    expect(page.get_by_text("All other fits are the same to the last bit")).to_be_visible(
+        timeout=60_000
+    )
     settle(page)
-    expect(page.get_by_text("All other fits are the same to the last bit")).to_be_visible()
     _no_sideways_scrolling(page)
     page.wait_for_timeout(500)
     page.screenshot(path=artifacts / f"audit-flip-{name}.png")

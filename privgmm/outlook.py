@@ -13,7 +13,7 @@ from privgmm.arrays import Array
 from privgmm.calibration import best_core, component_gap
 from privgmm.noise import DiscreteGaussian
 from privgmm.plan import required_separation
-from privgmm.spread import friend_counts_of_blocks, pair_distances, simulate_blocks
+from privgmm.spread import friend_counts_of_blocks, simulated_distances
 
 __all__ = [
     "OUTLOOKS",
@@ -77,11 +77,10 @@ OUTLOOKS = (outlook_at(4.0), outlook_at(6.0), outlook_at(8.0), Outlook(8.0, 1.0,
 def _scatter(t: int, rows: int, weights: tuple[float, ...], d: int, outlook: Outlook) -> _Scatter:
     simulated = min(t, _MOST_SIMULATED)
     tables = [
-        outlook.inflation
-        * pair_distances(simulate_blocks(simulated, rows, weights, d, rng=seed), lifted=True)
+        outlook.inflation * simulated_distances(simulated, rows, weights, d, seed=seed, lifted=True)
         for seed in range(2)
     ]
-    pairs = tables[0][np.triu_indices(simulated, 1)]
+    pairs = tables[0][np.triu_indices(len(tables[0]), 1)]
     radii = np.quantile(pairs, _AGREEING)
     counts = []
     for radius in radii:

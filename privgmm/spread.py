@@ -18,6 +18,7 @@ import numpy.typing as npt
 from privgmm.agreement import PrivateTest, friend_counts
 from privgmm.arrays import Array, BoolArray, IntArray, finite_array, frozen
 from privgmm.errors import InvalidInput
+from privgmm.wide_spread import is_wide, wide_distances
 
 __all__ = [
     "BlockErrors",
@@ -27,6 +28,7 @@ __all__ = [
     "pass_probability",
     "rows_needed",
     "simulate_blocks",
+    "simulated_distances",
 ]
 
 _NORMAL_COUNTS = 1e9
@@ -174,6 +176,25 @@ def pair_distances(errors: BlockErrors, *, lifted: bool) -> Array:
     return distances
 
 
+def simulated_distances(
+    n_blocks: int,
+    rows_per_block: float,
+    weights: npt.ArrayLike,
+    n_features: int,
+    *,
+    seed: int,
+    lifted: bool,
+) -> Array:
+    """Distances (t, t) between simulated fits; t is `n_blocks`, or fewer where each is costly."""
+    w = finite_array(weights, "weights", (None,))
+    if is_wide(w.size, n_features):
+        counts = _counts(rows_per_block, w, n_blocks, np.random.default_rng(seed))
+        expected = rows_per_block * w
+        return wide_distances(n_blocks, counts, expected, n_features, seed, lifted=lifted)
+    errors = simulate_blocks(n_blocks, rows_per_block, w, n_features, rng=seed)
+    return pair_distances(errors, lifted=lifted)
+
+
 def friend_counts_of_blocks(distances: Array, radius: float, n_blocks: int) -> IntArray:
     """Friend counts of `n_blocks` blocks, from the distances of as many simulated ones or fewer.
 
@@ -192,9 +213,8 @@ def _tables(
     simulated: int, rows_per_block: float, weights: tuple[float, ...], n_features: int, lifted: bool
 ) -> tuple[Array, ...]:
     return tuple(
-        pair_distances(
-            simulate_blocks(simulated, rows_per_block, weights, n_features, rng=seed),
-            lifted=lifted,
+        simulated_distances(
+            simulated, rows_per_block, weights, n_features, seed=seed, lifted=lifted
         )
         for seed in range(_REPLICATES)
     )

@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "constants",
         "accuracy",
+        "wide_spread",
         "spread",
         "plan",
         "calibration",

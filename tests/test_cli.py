@@ -232,6 +232,7 @@ def test_a_terminal_sees_progress(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     done = run("release", folder / "data.csv", *OPTIONS, *KNOBS, "--columns", "u,v", "--seed", 0)
     assert "100 of 100 blocks fitted" in done.err
+    assert "8 of 8 searches" in run("plan", "--k", 1, "--d", 1).err
 
 
 def test_from_outside(folder: Path) -> None:

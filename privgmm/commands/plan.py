@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from privgmm.commands.arguments import DONE, Add, a_count, add_budget, number, some_rows
-from privgmm.plan import METHODS
+from privgmm.plan import METHODS, Method
 from privgmm.prospects import Question, epsilon_for, prospect, rows_for
-from privgmm.terminal import as_json, say
+from privgmm.terminal import as_json, progress_bar, say
 
 __all__ = ["add_plan"]
 
@@ -28,9 +28,17 @@ def add_plan(add: Add) -> None:
 def _plan(chosen: argparse.Namespace) -> int:
     """What it takes, without data: rows for each method and budget, chances at your rows."""
     question = Question(chosen.k, chosen.d, chosen.delta)
-    needs = {m: _rows_for(question, m, chosen.epsilon, chosen.alpha) for m in METHODS}
+    asked: list[tuple[Method, float]] = [(method, chosen.epsilon) for method in METHODS]
+    asked += [("lifted", epsilon) for epsilon in _EPSILONS]
+    progress, found = progress_bar("searches"), []
+    for method, epsilon in asked:
+        found.append(float(rows_for(question, method, epsilon=epsilon, alpha=chosen.alpha)))
+        if progress is not None:
+            progress(len(found), len(asked))
+    needs = dict(zip(METHODS, found, strict=False))
     what_if = [
-        {"epsilon": e, "rows": _rows_for(question, "lifted", e, chosen.alpha)} for e in _EPSILONS
+        {"epsilon": epsilon, "rows": rows}
+        for epsilon, rows in zip(_EPSILONS, found[len(METHODS) :], strict=True)
     ]
     answer: dict[str, Any] = {
         "n_components": chosen.k,
@@ -67,7 +75,3 @@ def _plan(chosen: argparse.Namespace) -> int:
             lines += ["", seen.plan.explain()]
     say(as_json(answer) if chosen.json else "\n".join(lines))
     return DONE
-
-
-def _rows_for(question: Question, method: Any, epsilon: float, alpha: float) -> float:
-    return float(rows_for(question, method, epsilon=epsilon, alpha=alpha))

@@ -1,8 +1,7 @@
-"""Receipts: what they say, what verification notices, and that no input breaks the reader."""
+"""Receipts: what they say, and what verification notices. `test_fuzz` feeds it anything at all."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import importlib
@@ -15,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import privgmm
 from privgmm.budget import Budget
@@ -306,82 +303,6 @@ def test_rehashing_alone_changes_nothing() -> None:
     assert rehashed(lambda r: r.get("plan")) == RECEIPT
 
 
-# ------------------------------------------------------------------------- no input breaks it
-
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=True, allow_infinity=True)
-    | st.text(max_size=8)
-    | st.sampled_from([10**400, -(10**400), 1e308, 5e-324, 0.0, -1, 1, 2, 300, "1", "\ud800"])
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
-    ),
-    max_leaves=8,
-)
-
-
-def places(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to every value inside a JSON value."""
-    if isinstance(value, dict):
-        inner = [place for key, v in value.items() for place in places(v, (*before, key))]
-    elif isinstance(value, list):
-        inner = [place for i, v in enumerate(value) for place in places(v, (*before, i))]
-    else:
-        inner = []
-    return [before, *inner] if before else inner
-
-
-def with_changes(document: dict[str, Any], changes: list[tuple[tuple[Any, ...], Any]]) -> Any:
-    changed = copy.deepcopy(document)
-    for path, value in changes:
-        inner: Any = changed
-        # an earlier change may have cut off the way to this one
-        with contextlib.suppress(KeyError, IndexError, TypeError):
-            for key in path[:-1]:
-                inner = inner[key]
-            inner[path[-1]] = value
-    return changed
-
-
-def mutations(document: dict[str, Any]) -> st.SearchStrategy[Any]:
-    change = st.tuples(st.sampled_from(places(document)), VALUES)
-    return st.lists(change, min_size=1, max_size=3).map(lambda c: with_changes(document, c))
-
-
-@settings(max_examples=500)
-@given(st.one_of(*(mutations(make_receipt(RESULTS[i])) for i in (0, 3, 4, 6))))
-def test_no_changed_receipt_breaks_verification(document: Any) -> None:
-    found = verify_receipt(document)
-    assert found.ok == (found.problems == ())
-
-
-@settings(max_examples=300)
-@given(mutations(RECEIPT))
-def test_no_forged_receipt_breaks_verification(document: Any) -> None:
-    """As above with the hash made to fit, so that every check behind it is reached."""
-    receipt = importlib.import_module("privgmm.receipt")
-    try:
-        content = {k: v for k, v in document.items() if k != "sha256"}
-        forged = {**content, "sha256": receipt._digest(content)}
-    except ValueError:  # NaN and infinity cannot be hashed, nor written
-        forged = document
-    found = verify_receipt(forged)
-    if found.ok:
-        plan = Plan.from_dict(forged["plan"])
-        assert Budget.from_dict(forged["guarantee"]).covers(plan.spent())
-
-
-@settings(max_examples=300)
-@given(st.binary(max_size=60) | st.text(max_size=60) | st.dictionaries(st.text(), VALUES))
-def test_no_other_document_breaks_verification(document: Any) -> None:
-    assert not verify_receipt(document).ok
-
-
 def test_monstrous_documents_fail_quietly() -> None:
     loop: dict[str, Any] = {}
     loop["self"] = loop
@@ -399,36 +320,3 @@ def test_monstrous_documents_fail_quietly() -> None:
     for thing in (None, 3, [1], object()):
         with pytest.raises(InvalidInput, match="document"):
             verify_receipt(thing)  # type: ignore[arg-type]  # the point of the test
-
-
-@settings(max_examples=500)
-@given(st.one_of(*(mutations(plan.to_dict()) for plan in PLANS), VALUES))
-def test_reading_a_plan_raises_only_our_errors(document: Any) -> None:
-    try:
-        plan = Plan.from_dict(document)
-    except InvalidInput:
-        return
-    assert Plan.from_dict(plan.to_dict()) == plan
-
-
-ARRAYS = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats(-1e150, 1e150)
-    | st.sampled_from([math.nan, math.inf, 0.0, 1.0, "x", "1"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=400)
-@given(st.lists(st.tuples(st.sampled_from(places(MIXTURE.to_dict())), ARRAYS), max_size=3))
-def test_reading_a_mixture_raises_only_our_errors(
-    changes: list[tuple[tuple[Any, ...], Any]],
-) -> None:
-    try:
-        mixture = Mixture.from_dict(with_changes(MIXTURE.to_dict(), changes))
-    except InvalidInput:
-        return
-    assert Mixture.from_dict(mixture.to_dict()) == mixture

@@ -56,7 +56,7 @@ def test_it_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     needed = {
         "privgmm/py.typed",
-        "privgmm/schema/receipt-1.json",
+        *(f"privgmm/schema/{path.name}" for path in (ROOT / "privgmm" / "schema").iterdir()),
         "privgmm/dashboard/drag.js",
         "privgmm/_app/.streamlit/config.toml",
         *(f"privgmm/_app/{page.path}" for page in PAGES),

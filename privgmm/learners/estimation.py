@@ -15,20 +15,22 @@ from scipy.special import logsumexp
 
 from privgmm.arrays import Array
 from privgmm.learners.equations import Parts, imprecision, solve, weighting
-from privgmm.learners.features import Family, fourier, gathered, hermite
+from privgmm.learners.features import Family, fourier, hermite
 from privgmm.learners.projections import aim, completed, directions
-from privgmm.learners.reconstruction import reconstruct
+from privgmm.learners.reconstruction import Gathered, gather, reconstruct
 from privgmm.learners.univariate import fit_lines
 
 __all__ = ["Estimate", "Features", "estimate", "log_joint", "mean_log_density"]
 
 Features = Literal["fourier", "hermite"]
 
-_SCREENED = 40_000  # rows that candidates are compared on before all rows are used
+_SCREENED = 20_000  # rows that candidates are compared on before all rows are used
 _SCORED = 4_000  # rows whose likelihood decides
 _LARGE = 5_000  # rows from which on thoroughness pays
 _FLOOR = 0.01  # variance given to a component that came out flat
 _THINNEST = 2e-6
+_RUNNERS = 4
+_SAME = 2e-3  # nats a row
 _WORSE = 0.02  # nats a row that an aimed fit may cost before it is not believed
 
 
@@ -63,30 +65,31 @@ def estimate(
     rng: np.random.Generator,
     *,
     thorough: bool = True,
-) -> Estimate:
-    """Fit k components to whitened rows (n, d) by moments.
+) -> list[Estimate]:
+    """Fit k components to whitened rows (n, d) by moments: the estimate, then runners-up.
 
-    Without `thorough`, few rows are given fewer rounds: enough for a start that EM takes up.
+    Without `thorough`, few rows are given fewer rounds: enough for starts that EM takes up.
     """
     n, d = rows.shape
     k = n_components
     if k == 1:
         one = Parts(np.ones(1), np.zeros((1, d)), np.eye(d)[None])
-        return Estimate(one, True, mean_log_density(rows[:_SCORED], one), 1.0, 0.0)
+        return [Estimate(one, True, mean_log_density(rows[:_SCORED], one), 1.0, 0.0)]
     large = n >= _LARGE
     thorough = thorough or large
     screened, scored = rows[:_SCREENED], rows[:_SCORED]
     line = _family(features, 1, k, len(screened))
-    u = directions(rows, (6 if large else 4) if k == 2 else 8, rng)
-    fits = fit_lines(line, screened @ u, k, 2 if large or k > 2 else 1, rng)
+    u = directions(rows, 4 if k == 2 and not large else 6, rng)
+    fits = fit_lines(line, screened @ u, k, rng, keep=2 if large or k > 2 else 1, many=large)
+    seen = [gather(line, screened, completed(direction)) for direction in u.T]
     whole = [
-        _seen(line, screened, scored, completed(u[:, c]), fits.parts.at(i), fits.criterion[i])
+        _seen(line, seen[c], scored, fits.parts.at(i), float(fits.criterion[i]))
         for i, c in enumerate(fits.direction.tolist())
     ]
     whole.sort(key=lambda fit: -fit.score)
     if d == 1:
-        best = whole[0]
-        return _aimed(line, rows, scored, best) if n > len(screened) else best
+        best = _aimed(line, rows, scored, whole[0]) if n > len(screened) else whole[0]
+        return _distinct([best, *whole])
     m = min(d, max(2, k - 1), 3 if features == "fourier" else 2)
     plane = _family(features, m, k, len(screened))
     planes = [
@@ -101,7 +104,16 @@ def estimate(
         if again.score < best.score - _WORSE:
             break
         best = again
-    return best
+    return _distinct([best, *sorted(planes + whole, key=lambda fit: -fit.score)])
+
+
+def _distinct(fits: list[Estimate]) -> list[Estimate]:
+    """The first, and the few next whose scores say that they are something else."""
+    kept: list[Estimate] = []
+    for fit in fits:
+        if len(kept) < _RUNNERS and all(abs(fit.score - one.score) > _SAME for one in kept):
+            kept.append(fit)
+    return kept
 
 
 def _family(features: Features, m: int, k: int, n: int) -> Family:
@@ -111,33 +123,32 @@ def _family(features: Features, m: int, k: int, n: int) -> Family:
 def _aimed(family: Family, rows: Array, scored: Array, before: Estimate) -> Estimate:
     """Solve again where the components of a fit differ most, starting from that fit."""
     m = family.n_coordinates
-    basis = aim(before.parts)
-    u = basis[:, :m]
+    seen = gather(family, rows, aim(before.parts))
+    u = seen.basis[:, :m]
     w, means, covariances = before.parts
     parts = Parts(w, means @ u, u.T @ covariances @ u)
-    target = gathered(family, rows @ u, np.ones((len(rows), 1)))[:, 0]
     for _ in range(2):
         factor = weighting(family, parts).factor
-        found, criterion = solve(family, target, factor, parts.at(None), len(rows), steps=12)
+        found, criterion = solve(family, seen.target, factor, parts.at(None), seen.n_rows, steps=12)
         parts = found.at(0)
-    return _seen(family, rows, scored, basis, parts, float(criterion[0]))
+    return _seen(family, seen, scored, parts, float(criterion[0]))
 
 
 def _seen(
-    family: Family, rows: Array, scored: Array, basis: Array, parts: Parts, criterion: float
+    family: Family, seen: Gathered, scored: Array, parts: Parts, criterion: float
 ) -> Estimate:
     """From a fit in a projection to one in all dimensions, with its quality."""
     k, m = parts.means.shape
     weights = weighting(family, parts)
-    full, positive = _made_positive(reconstruct(family, rows, basis, parts, weights))
+    full, positive = _made_positive(reconstruct(family, seen, parts, weights))
     unknowns = k * (1 + m + m * (m + 1) // 2) - 1
     freedom = max(float(weights.rank) - unknowns, 1.0)
     return Estimate(
         full,
         positive,
         mean_log_density(scored, full),
-        float(criterion) / freedom,
-        imprecision(family, weights.factor, parts, len(rows)),
+        criterion / freedom,
+        imprecision(family, weights.factor, parts, seen.n_rows),
     )
 
 

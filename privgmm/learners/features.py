@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ from privgmm.arrays import Array, IntArray
 
 __all__ = ["Expectations", "Family", "Fourier", "Hermite", "fourier", "gathered", "hermite"]
 
+_LOWEST = 0.1
 _SLICE = 65_536  # values of test functions worked on at once: they should stay in the cache
 
 
@@ -89,11 +91,26 @@ class Fourier:
 
     Bounded, so that no outlier drowns the rest, and together they determine the distribution.
     The lowest frequencies stand in for the mean and the variance: without them a fit can alias.
+
+    Parameters
+    ----------
+    rays : (r, m)
+        Unit vectors.
+    products : sequence of (int, int)
+        The frequencies along each ray: the first is `_LOWEST`, and each entry adds one that is
+        the sum of two before it. So one exponential a ray and row is enough, the others being
+        products.
     """
 
-    def __init__(self, frequencies: Array) -> None:
-        self.frequencies = frequencies
-        self.outer = frequencies[:, :, None] * frequencies[:, None, :]
+    def __init__(self, rays: Array, products: Sequence[tuple[int, int]]) -> None:
+        radii = [_LOWEST]
+        for i, j in products:
+            radii.append(radii[i] + radii[j])
+        self.rays, self.products, self.radii = rays, tuple(products), np.array(radii)
+        # frequencies of one radius after those of another, as `values` makes them
+        spread = self.radii[:, None, None] * rays
+        self.frequencies = spread.reshape(-1, rays.shape[1])
+        self.outer = self.frequencies[:, :, None] * self.frequencies[:, None, :]
 
     @property
     def n_coordinates(self) -> int:
@@ -107,14 +124,22 @@ class Fourier:
 
     def values(self, points: Array) -> Array:
         """Values (n, q) at points (n, m)."""
-        angle = points @ self.frequencies.T
-        return np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
+        n, r = len(points), len(self.rays)
+        turns = np.empty((len(self.radii), n, r), dtype=np.complex128)
+        angle = points @ (_LOWEST * self.rays.T)
+        turns[0].real, turns[0].imag = np.cos(angle), np.sin(angle)
+        for at, (i, j) in enumerate(self.products, start=1):
+            np.multiply(turns[i], turns[j], out=turns[at])
+        out = np.empty((n, 2, len(self.radii), r))
+        out[:, 0] = turns.real.transpose(1, 0, 2)
+        out[:, 1] = turns.imag.transpose(1, 0, 2)
+        return out.reshape(n, -1)
 
     def expectations(self, means: Array, covariances: Array) -> Expectations:
         """From the characteristic function ``exp(i w.mu - w.Sigma w / 2)``."""
         w, p = self.frequencies, len(self.frequencies)
         angle = means @ w.T
-        size = np.exp(-0.5 * np.einsum("...ab,pab->...p", covariances, self.outer))
+        size = _exp(-0.5 * np.einsum("...ab,pab->...p", covariances, self.outer))
         value = np.concatenate([size * np.cos(angle), size * np.sin(angle)], axis=-1)
         turned = np.concatenate([-value[..., p:], value[..., :p]], axis=-1)
         twice = np.concatenate([w, w])
@@ -128,8 +153,8 @@ class Fourier:
         cross = np.einsum("pa,...ab,qb->...pq", w, covariances, w, optimize=True)
         own = 0.5 * np.diagonal(cross, axis1=-2, axis2=-1)
         both = own[..., :, None] + own[..., None, :]
-        near = weights[..., None, None] * np.exp(cross - both)
-        far = weights[..., None, None] * np.exp(-cross - both)
+        near = weights[..., None, None] * _exp(cross - both)
+        far = weights[..., None, None] * _exp(-cross - both)
         c, s = np.cos(angle), np.sin(angle)
         cc, ss = c[..., :, None] * c[..., None, :], s[..., :, None] * s[..., None, :]
         sc, cs = s[..., :, None] * c[..., None, :], c[..., :, None] * s[..., None, :]
@@ -140,6 +165,11 @@ class Fourier:
         out[..., p:, :p] = 0.5 * (near * (sc - cs) + far * (sc + cs)).sum(axis=-3)
         out[..., :p, p:] = np.swapaxes(out[..., p:, :p], -1, -2)
         return out
+
+
+def _exp(exponent: Array) -> Array:
+    """Powers of e, and 0 below 1e-20: arithmetic on denormal numbers is a hundred times slower."""
+    return np.asarray(np.where(exponent < -46.0, 0.0, np.exp(exponent)), dtype=np.float64)
 
 
 class Hermite:
@@ -233,10 +263,20 @@ def _quadrature(count: int, m: int) -> tuple[Array, Array]:
     return nodes, np.array([float(np.prod(part)) for part in itertools.product(w, repeat=m)])
 
 
-_COARSE = (0.1, 0.5, 1.0, 1.5, 2.0, 2.6, 3.4, 5.0)
-_FINE = (0.1, *(0.4 * i for i in range(1, 13)), 6.0, 9.0, 13.0, 18.0, 24.0)
-_COARSE_RAYS = (1, 5, 9)
-_FINE_RAYS = (1, 8, 13)
+# 0.1 0.2 0.4 0.5 1 1.5 2 2.5 3.5 5
+_COARSE = ((0, 0), (1, 1), (2, 0), (3, 3), (4, 3), (5, 3), (6, 3), (7, 4), (7, 7))
+# 0.1 0.2 0.4, 0.8 1.2 ... 4.8, 6 9.2 13.2 18 24
+_FINE = (
+    (0, 0),
+    (1, 1),
+    *((i, 2) for i in range(2, 13)),
+    (13, 4),
+    (13, 12),
+    (15, 11),
+    (16, 13),
+    (17, 14),
+)
+_COARSE_RAYS, _FINE_RAYS = (1, 5, 9), (1, 8, 13)
 
 
 @functools.cache
@@ -246,7 +286,6 @@ def fourier(n_coordinates: int, fine: bool) -> Fourier:
     Rays over half the sphere, with radii 0.1 to 5, or to 24 if `fine`: with enough rows,
     components much thinner than the whole can be told apart.
     """
-    radii = np.array(_FINE if fine else _COARSE)
     rays = (_FINE_RAYS if fine else _COARSE_RAYS)[n_coordinates - 1]
     directions: Array
     if n_coordinates == 1:
@@ -260,8 +299,7 @@ def fourier(n_coordinates: int, fine: bool) -> Fourier:
         angle = np.pi * (1 + 5**0.5) * rays * (1 - height)
         side = np.sqrt(1 - height**2)
         directions = np.stack([side * np.cos(angle), side * np.sin(angle), height], axis=1)
-    spread = directions[:, None] * radii[:, None]
-    return Fourier(spread.reshape(-1, n_coordinates))
+    return Fourier(directions, _FINE if fine else _COARSE)
 
 
 @functools.cache

@@ -12,11 +12,13 @@ from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from privgmm.arrays import Array, finite_array
 from privgmm.errors import InvalidInput
 from privgmm.learners import BlockRandomness, block_seeds, kernels
 from privgmm.learners.estimation import Estimate, Features, estimate
+from privgmm.learners.hierarchy import deepest, is_hidden
 from privgmm.learners.polish import Polished, Whitened, polish, whitened
 from privgmm.mixture import Mixture, MixtureBatch
 
@@ -151,7 +153,7 @@ class Moments:
         weights, means = np.full((t, k), np.nan), np.full((t, k, d), np.nan)
         roots, reasons = np.full((t, k, d, d), np.nan), [""] * t
         # One block at a time: sums over many at once could round by who else is there.
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
             for i in range(t):
                 fit = self._fit_block(rows[i], int(seeds[i]))
                 if isinstance(fit, str):
@@ -188,6 +190,8 @@ class Moments:
         if len(np.unique(white.rows, axis=0)) < k * (d + 1):
             return "component collapsed"
         found = estimate(white.rows, k, self.features, rng, thorough=self.polish is not None)
+        if is_hidden(found[0], s):
+            found.insert(0, deepest(white.rows, found[0], self.features, rng))
         fit = self._finished(white, found)
         if isinstance(fit, str):
             return fit
@@ -195,12 +199,13 @@ class Moments:
             means=white.mean + fit.means @ white.root.T, roots=np.tril(white.root @ fit.roots)
         )
 
-    def _finished(self, white: Whitened, found: Estimate) -> Polished | str:
-        """Polished, or judged as it is."""
-        weights, means, covariances = found.parts
-        roots = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
+    def _finished(self, white: Whitened, candidates: list[Estimate]) -> Polished | str:
+        """The first candidate as it is, or the one that a polish brings furthest."""
         n, d = white.rows.shape
         if self.polish == 0:
+            found = candidates[0]
+            weights, means, covariances = found.parts
+            roots = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
             alone = (white.rows**2).sum(axis=1).max() > _ALONE * n
             if alone or np.diagonal(roots, axis1=1, axis2=2).min() < _THIN:
                 return "component collapsed"
@@ -211,13 +216,18 @@ class Moments:
             if not found.error < _IMPRECISE:
                 return "moments too imprecise"
             return Polished(weights, means, roots, 0.0, 0.0)
+        # A fixed number of passes is a finish to the moments; to convergence, they are a start.
         passes = _PASSES if self.polish is None else int(self.polish)
-        fit = polish(white, weights, means, roots, passes=passes, tol=_TOL)
-        if not np.isfinite(fit.log_likelihood):
+        fits = [
+            polish(white, *found.parts, passes=passes, tol=_TOL)
+            for found in (candidates if self.polish is None else candidates[:1])
+        ]
+        best = max(fits, key=lambda fit: fit.log_likelihood)
+        if not np.isfinite(best.log_likelihood):
             return "component collapsed"
-        if self.polish is None and fit.gain > max(_RISING, _TOL * n):
+        if self.polish is None and best.gain > max(_RISING, _TOL * n):
             return "polish did not converge"
-        return fit
+        return best
 
 
 def _as_blocks(blocks: npt.ArrayLike) -> Array:

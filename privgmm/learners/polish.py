@@ -114,10 +114,11 @@ class Polished(NamedTuple):
 
 
 def polish(
-    block: Whitened, weights: Array, means: Array, roots: Array, *, passes: int, tol: float
+    block: Whitened, weights: Array, means: Array, covariances: Array, *, passes: int, tol: float
 ) -> Polished:
     """EM on a whitened block from a mixture: at most `passes` passes, accelerated."""
-    w, m, c = weights.copy(), means.copy(), np.tril(roots)
+    w, m = weights.copy(), means.copy()
+    c = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     trace = np.full(passes, np.nan)
     reached = float(
         _run_climb(block.points, len(block.rows), w, m, c, min(passes, 2), passes, tol, trace)

@@ -21,28 +21,59 @@ line is linear in (mu_Y, c_SY), and once those are known the second is linear in
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from privgmm.arrays import Array
 from privgmm.learners.equations import Parts, Weighting
 from privgmm.learners.features import Family, gathered
 
-__all__ = ["reconstruct"]
+__all__ = ["Gathered", "gather", "reconstruct"]
 
 
-def reconstruct(
-    family: Family, rows: Array, basis: Array, projected: Parts, weights: Weighting
-) -> Parts:
+class Gathered(NamedTuple):
+    """Means over rows, all that the fit in one projection needs of them.
+
+    Attributes
+    ----------
+    basis : (d, d)
+        Orthonormal; its first m columns are the projection U.
+    target : (q,)
+        Of the test functions ``f_a(S)``.
+    table : (q + 1, g)
+        Of 1 and each ``f_a(S)``, times the other coordinates Y and their products Y Z.
+    n_rows : int
+    """
+
+    basis: Array
+    target: Array
+    table: Array
+    n_rows: int
+
+
+def gather(family: Family, rows: Array, basis: Array) -> Gathered:
+    """One pass over whitened rows (n, d)."""
+    n, d = rows.shape
+    m = family.n_coordinates
+    turned = rows @ basis
+    rest = turned[:, m:]
+    y, z = np.triu_indices(d - m)
+    columns = np.concatenate([np.ones((n, 1)), rest, rest[:, y] * rest[:, z]], axis=1)
+    table = gathered(family, turned[:, :m], columns)
+    whole = columns[:, 1:].mean(axis=0)[None]
+    return Gathered(basis, table[:, 0], np.concatenate([whole, table[:, 1:]]), n)
+
+
+def reconstruct(family: Family, means_of: Gathered, projected: Parts, weights: Weighting) -> Parts:
     """The mixture in all d coordinates.
 
     Parameters
     ----------
     family : Family
         Of m coordinates.
-    rows : (n, d)
-        Whitened.
-    basis : (d, d)
-        Orthonormal; its first m columns are U.
+    means_of : Gathered
+        From the rows.
     projected : Parts
         The mixture of ``U^T x``: (k,), (k, m), (k, m, m).
     weights : Weighting
@@ -53,7 +84,8 @@ def reconstruct(
     Parts
         Symmetric covariances, not always positive definite.
     """
-    n, d = rows.shape
+    basis, table, n = means_of.basis, means_of.table, means_of.n_rows
+    d = len(basis)
     k, m = projected.means.shape
     w = projected.weights
     if m == d:
@@ -62,11 +94,7 @@ def reconstruct(
             projected.means @ basis.T,
             basis @ projected.covariances @ basis.T,
         )
-    turned = rows @ basis
-    rest = turned[:, m:]
     upper = np.triu_indices(d - m)
-    columns = np.concatenate([rest, rest[:, upper[0]] * rest[:, upper[1]]], axis=1)
-    table = np.concatenate([columns.mean(axis=0)[None], gathered(family, turned[:, :m], columns)])
     expected = family.expectations(projected.means, projected.covariances)
     value = np.concatenate([np.ones((k, 1)), expected.value], axis=1)
     gradient = np.concatenate([np.zeros((k, 1, m)), expected.gradient], axis=1)

@@ -18,7 +18,7 @@ from privgmm.learners.pearson import pearson
 
 __all__ = ["LineFits", "fit_lines", "random_starts"]
 
-_GUESSES = {2: 3, 3: 250, 4: 800}
+_GUESSES = {2: (3, 3), 3: (60, 250), 4: (120, 800)}  # along a line: few, many
 _STAGES = ((4, 24), (8, 8), (12, 0))  # steps, and how many go on (0: as many as asked for)
 _WEIGHED = 4000  # rows that the first weighting looks at
 _RIDGE = 1e-4
@@ -54,12 +54,22 @@ def random_starts(line: Array, n_components: int, count: int, rng: np.random.Gen
 
 
 def fit_lines(
-    family: Family, lines: Array, n_components: int, keep: int, rng: np.random.Generator
+    family: Family,
+    lines: Array,
+    n_components: int,
+    rng: np.random.Generator,
+    *,
+    keep: int,
+    many: bool,
 ) -> LineFits:
-    """Solve the moment equations along each column of lines (n, r), `keep` solutions each."""
+    """Solve the moment equations along each column of lines (n, r), `keep` solutions each.
+
+    With `many`, from as many guesses as it takes to find the best solution almost always.
+    """
     n, r = lines.shape
     ones = np.ones((n, 1))
     k = n_components
+    guesses = _GUESSES[k][many]
     target = np.empty((r, family.n_functions))
     factor = np.empty((r, family.n_functions, family.n_functions))
     starts: list[Parts] = []
@@ -78,8 +88,8 @@ def fit_lines(
                 )
             )
             owner += [c] * len(roots.weights)
-        starts.append(random_starts(line[:, 0], k, _GUESSES[k], rng))
-        owner += [c] * _GUESSES[k]
+        starts.append(random_starts(line[:, 0], k, guesses, rng))
+        owner += [c] * guesses
     direction = np.array(owner)
     parts = Parts(*(np.concatenate(arrays) for arrays in zip(*starts, strict=True)))
     # Halving: few steps for all, more for the best of each direction, then the second weighting.

@@ -158,7 +158,7 @@ def test_while_it_works_the_page_answers_and_marks_what_is_old(
     try:
         app.select_slider(key="failure").set_value(1e-7).run()
         assert _answers(app) == ["…"] * 3
-        assert "Working out the answer for Lifted and Tight and Paper" in _words(app)
+        assert "Working out the answer for Lifted, Tight, Paper" in _words(app)
         assert {f"{name}, earlier settings" for name in ("Lifted", "Tight", "Paper")} <= set(
             _curves(app)
         )

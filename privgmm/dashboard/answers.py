@@ -43,8 +43,8 @@ SIZES = (*(lead * 10**power for power in range(3, 7) for lead in (1, 2, 3, 5, 7)
 
 DEFAULT_ALPHA = 0.5
 
-BOARD = Board(workers=1)
-"""One worker: a second would share the interpreter with the pages, not help it, and slow them."""
+BOARD = Board(workers=1, waiting=16)
+"""One worker: a second would share the interpreter with the pages, and slow them for nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

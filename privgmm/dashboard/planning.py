@@ -191,7 +191,7 @@ def _tell(asked: Asked, found: Found) -> None:
     if found.pending:
         late = [method_label(method) for method in ORDER if method not in found.solved]
         st.info(
-            f"Working out {'the answer for ' + ' and '.join(late) if late else 'the curves'}…",
+            f"Working out {'the answer for ' + ', '.join(late) if late else 'the curves'}…",
             icon=":material/hourglass_top:",
         )
         return

@@ -224,10 +224,16 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     # a cap set by another process holds here
     SQLiteLedger(path, file_fingerprint(content), cap=Budget(0.25, 1e-5))
     assert "Cap: ε = 0.25" in words(again.run())
-    turn_to(again, APP).file_uploader(key="file").set_value(("c.csv", content, "text/csv")).run()
+    # the upload and the columns chosen of it outlive a look at another page
+    turn_to(again, APP)
+    assert "In use: renamed.csv" in words(again)
+    assert again.multiselect[0].value == ["b"]
     press(again)
     assert "beyond what its cap" in words(again)
     assert len(read_spends(path)) == 1
+    again.button(key="forget").click().run()
+    assert "In use" not in words(again)
+    assert "Choose data to begin" in words(again)
 
 
 def test_without_a_ledger_nothing_can_be_released(

@@ -31,6 +31,7 @@ _UPLOAD_MB = 200
 _MAX_BYTES = _UPLOAD_MB * 2**20
 _MOST_FAULTS = 3
 _DIGESTS = "explore_digests"
+_KEPT = "explore_upload"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -177,12 +178,23 @@ def _upload() -> Chosen | None:
         "A table of numbers",
         type=["csv", "tsv", "txt", "parquet"],
         key="file",
+        on_change=_forget,
         max_upload_size=_UPLOAD_MB,
         help="CSV or Parquet, one row a person. It stays in this session, on this machine.",
     )
     if file is None:
-        st.caption("CSV or Parquet, one row a person. It stays in this session, on this machine.")
-        return None
+        # Streamlit drops an upload when another page is shown; the session need not.
+        kept = st.session_state.get(_KEPT)
+        if not isinstance(kept, UploadedFile):
+            st.caption(
+                "CSV or Parquet, one row a person. It stays in this session, on this machine."
+            )
+            return None
+        file = kept
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(f"In use: {escaped(file.name)}", width="stretch")
+            st.button("Forget it", key="forget", on_click=_forget, type="tertiary")
+    st.session_state[_KEPT] = file
     # Reading and hashing 200 MB takes longer than a rerun may: each upload has a number of its
     # own, so its content is looked at once.
     digests: dict[str, str] = st.session_state.setdefault(_DIGESTS, {})
@@ -196,13 +208,22 @@ def _upload() -> Chosen | None:
             icon=":material/view_column:",
         )
     chosen: Sequence[str] = st.multiselect(
-        "Columns to use", names, default=names[: min(len(names), 5)], key=f"columns_{digest}"
+        "Columns to use",
+        names,
+        default=names[: min(len(names), 5)],
+        key=f"columns_{digest}",
+        persist_state="session",
     )
     if not chosen:
         st.info("Choose at least one column.")
         return None
     dataset = _uploaded(digest, tuple(chosen), file.name, file)
     return Chosen(dataset, FileRows(file.name, tuple(chosen)), digest)
+
+
+def _forget() -> None:
+    """Whoever takes a file away wants it gone."""
+    st.session_state.pop(_KEPT, None)
 
 
 # The file is left out of the cache key on purpose: the digest of all of it stands for it. A key

@@ -262,10 +262,11 @@ def _receipts(account: Account, numbers: list[int]) -> None:
             )
         texts = {n: receipt_text(one) for n, (one, _) in named.items()}
         _download(line, "All receipts (ZIP)", "privgmm-receipts.zip", lambda: _zipped(texts))
-        st.caption(
-            "A bundle holds the receipt, synthetic rows, a figure and a notebook, all made from "
-            "the release alone."
-        )
+        if receipt["released"]:
+            st.caption(
+                "A bundle holds the receipt, synthetic rows, a figure and a notebook, all made "
+                "from the release alone."
+            )
 
 
 def _download(place: Any, label: str, name: str, write: Callable[[], str | bytes]) -> None:

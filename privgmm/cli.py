@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Command = chosen.command
         return command(chosen)
     except PrivGMMError as problem:
-        sys.stderr.write(f"privgmm: {problem}\n")
+        # an argument may hold bytes that are no text
+        words = str(problem).encode("utf-8", "backslashreplace").decode()
+        sys.stderr.write(f"privgmm: {words}\n")
         return BAD_INPUT
     except BrokenPipeError:
         # whoever read the output has seen enough; nothing may be flushed into the closed pipe

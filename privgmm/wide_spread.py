@@ -30,7 +30,7 @@ from privgmm.arrays import Array
 
 __all__ = ["is_wide", "wide_distances"]
 
-_COSTLY = 20_000
+_COSTLY = 10_000
 _BLOCKS = 100
 _PRECISION = 20_000
 _STEPS_PER_DOUBLING = 4

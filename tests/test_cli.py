@@ -340,7 +340,7 @@ def test_no_data_file_breaks_it(content: bytes | str, folder: Path, run: Any) ->
 
 
 words = st.one_of(
-    st.sampled_from(["plan", "release", "sample", "tv", "verify"]),
+    st.sampled_from(["plan", "release", "sample", "tv", "verify", "ledger", "bundle"]),
     st.sampled_from(["nan", "-1", "0", "2", "1e400", "/", "lifted"]),
     st.sampled_from(
         [
@@ -354,6 +354,13 @@ words = st.one_of(
             "--out",
             "--seed",
             "--method",
+            "--groups",
+            "--learner",
+            "--ledger",
+            "--no-ledger",
+            "--dataset",
+            "--cap-unit",
+            "--export",
         ]
     ),
     st.sampled_from(["9" * 5000, "x" * 5000, "", "\udc80", "a\0b"]),

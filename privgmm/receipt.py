@@ -140,8 +140,12 @@ def write_receipt(receipt: Mapping[str, Any], path: str | os.PathLike[str]) -> P
     """Write a receipt; the file is there whole or not at all."""
     target = Path(path)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    part.write_bytes(receipt_text(receipt).encode("ascii"))
-    part.replace(target)
+    content = receipt_text(receipt).encode("ascii")
+    try:
+        part.write_bytes(content)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
     return target
 
 

@@ -211,6 +211,18 @@ def test_a_real_release_makes_a_valid_file(tmp_path: Path) -> None:
         make_receipt(outcome)  # type: ignore[arg-type]  # a likely mistake
 
 
+def test_a_receipt_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_receipt(RECEIPT, tmp_path / "receipt.json")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("result", RESULTS)
 def test_receipts_follow_the_schema(result: Release | Refusal) -> None:
     jsonschema: Any = importlib.import_module("jsonschema")

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from privgmm.errors import InvalidInput
 from privgmm.learners import Learner
 from privgmm.learners.em import EM
+from privgmm.learners.moments import MOST_COMPONENTS, Moments
 
 __all__ = ["LEARNERS", "LearnerKind", "make_learner"]
 
@@ -48,6 +49,14 @@ LEARNERS: Mapping[str, LearnerKind] = MappingProxyType(
                 "The default: the fastest, for any number of components.",
                 None,
                 EM,
+            ),
+            LearnerKind(
+                "moments",
+                "Method of moments, then EM",
+                "Overlapping components, or some hidden in others: components of one mean, thin "
+                "sheets in a wide cloud. Slower than EM, which it starts where moments point.",
+                MOST_COMPONENTS,
+                Moments,
             ),
         )
     }

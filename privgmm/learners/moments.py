@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from privgmm.arrays import Array, finite_array
+from privgmm.arrays import Array, finite_array, positive
 from privgmm.errors import InvalidInput
 from privgmm.learners import BlockRandomness, block_seeds, kernels
 from privgmm.learners.estimation import Estimate, Features, estimate
@@ -27,8 +27,6 @@ __all__ = ["MOST_COMPONENTS", "Moments", "warm"]
 MOST_COMPONENTS = 4
 
 _PASSES = 500  # of a polish to convergence
-_TOL = 1e-7  # nats a row at which it has converged
-_RISING = 1e-3  # nats that a last pass may still add
 _ROWS_A_PARAMETER = 2
 _MISFIT = 8.0  # chi-square per degree of freedom beyond which the equations have no solution
 _IMPRECISE = 1.0
@@ -70,6 +68,9 @@ class Moments:
         Passes of EM over all rows, started from the moments. None, the default, goes on to
         convergence, so that blocks agree with each other as well as those of `EM` do; 0 gives
         the moments' own fit.
+    tol : float
+        A polish has converged when what it may still gain, its last gain and its last step
+        squared (in standard errors) are below `tol` nats a row.
 
     Notes
     -----
@@ -106,6 +107,7 @@ class Moments:
     _: dataclasses.KW_ONLY
     features: Features = "fourier"
     polish: int | None = None
+    tol: float = 1e-7
 
     def __post_init__(self) -> None:
         k = self.n_components
@@ -125,6 +127,7 @@ class Moments:
             isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 0
         ):
             raise InvalidInput(f"polish must be an integer >= 0 or None, got {passes!r}")
+        positive(self.tol, "tol", below=1.0)
 
     def fit_blocks(self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None) -> MixtureBatch:
         """Fit each block (s, d) of blocks (t, s, d).
@@ -186,7 +189,7 @@ class Moments:
         if code != kernels.FITTED:
             return _WHITENING[code]
         if k == 1:
-            return Polished(np.ones(1), white.mean[None], np.tril(white.root)[None], 0.0, 0.0)
+            return Polished(np.ones(1), white.mean[None], np.tril(white.root)[None], 0.0, True)
         if len(np.unique(white.rows, axis=0)) < k * (d + 1):
             return "component collapsed"
         found = estimate(white.rows, k, self.features, rng, thorough=self.polish is not None)
@@ -215,17 +218,17 @@ class Moments:
                 return "weight at its floor"
             if not found.error < _IMPRECISE:
                 return "moments too imprecise"
-            return Polished(weights, means, roots, 0.0, 0.0)
+            return Polished(weights, means, roots, 0.0, True)
         # A fixed number of passes is a finish to the moments; to convergence, they are a start.
         passes = _PASSES if self.polish is None else int(self.polish)
         fits = [
-            polish(white, *found.parts, passes=passes, tol=_TOL)
+            polish(white, *found.parts, passes=passes, tol=float(self.tol))
             for found in (candidates if self.polish is None else candidates[:1])
         ]
         best = max(fits, key=lambda fit: fit.log_likelihood)
         if not np.isfinite(best.log_likelihood):
             return "component collapsed"
-        if self.polish is None and best.gain > max(_RISING, _TOL * n):
+        if self.polish is None and not best.converged:
             return "polish did not converge"
         return best
 

@@ -21,6 +21,8 @@ from privgmm.learners.kernels import CHUNK, whiten
 
 __all__ = ["Polished", "Whitened", "polish", "whitened"]
 
+_RISING = 1e-3  # nats that the last pass may add without being said to rise
+
 
 def _compile(sources: int) -> tuple[Callable[..., int], Callable[..., float]]:
     """Both functions; a checksum of the called sources is part of what the disk remembers."""
@@ -102,15 +104,15 @@ class Polished(NamedTuple):
         Lower Cholesky factors of the covariances.
     log_likelihood : float
         -inf after a collapse: then the rest means nothing.
-    gain : float
-        What the last accepted pass added, in nats.
+    converged : bool
+        Whether it stopped by itself, or at least no longer rose, before the passes ran out.
     """
 
     weights: Array
     means: Array
     roots: Array
     log_likelihood: float
-    gain: float
+    converged: bool
 
 
 def polish(
@@ -124,5 +126,7 @@ def polish(
         _run_climb(block.points, len(block.rows), w, m, c, min(passes, 2), passes, tol, trace)
     )
     climbed = trace[~np.isnan(trace)]
-    gain = float(climbed[-1] - climbed[-2]) if len(climbed) > 1 else float("inf")
-    return Polished(w, m, np.tril(c), reached, gain)
+    # at most one pass in three is a rejected one, which leaves no trace
+    stopped = 1.5 * len(climbed) + 1 < passes
+    rising = len(climbed) < 2 or bool(climbed[-1] - climbed[-2] > _RISING + tol * len(block.rows))
+    return Polished(w, m, np.tril(c), reached, stopped or not rising)

@@ -174,7 +174,7 @@ def test_a_release_from_explore_is_filmed_and_not_drawn_again(
     outcome = release(data.rows, plan, rng=1)
     assert isinstance(outcome.result, Release)
     shown = SimpleNamespace(
-        settings=SimpleNamespace(data_name=data.name), dataset=data, outcome=outcome
+        settings=SimpleNamespace(learner="em", data_name=data.name), dataset=data, outcome=outcome
     )
     monkeypatch.setattr(state, "shown", lambda: shown)
     app = _open()

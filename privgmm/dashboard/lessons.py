@@ -37,11 +37,12 @@ Writer = Callable[[Any], str]
 
 
 class Lesson(NamedTuple):
-    """A scene for a class."""
+    """A scene for a class: its words, what the controls hold, and on which page (its address)."""
 
     title: str
     question: str
     values: Mapping[str, str]
+    page: str = ""
 
 
 LESSONS: tuple[Lesson, ...] = (
@@ -72,6 +73,20 @@ LESSONS: tuple[Lesson, ...] = (
             "auto": "false",
             "seeded": "true",
         },
+    ),
+    Lesson(
+        "Could you tell?",
+        "B holds one row that lies a million away. Guess ten times whether the release came from "
+        "A or from B: how often are you right, and how often would a coin be?",
+        {"audit": "Guess", "audit_epsilon": "1", "neighbours": "An outlier"},
+        "Audit",
+    ),
+    Lesson(
+        "Half the promise, how many more rows?",
+        "These are the rows that ε = 1 takes. Guess what ε = 0.5 takes, for each of the three "
+        "methods; then turn on What if.",
+        {"solve": "Rows", "components": "2", "columns": "2", "budget": "1"},
+        "Planner",
     ),
 )
 
@@ -210,8 +225,8 @@ def show_lessons() -> None:
     """Links to ready-made lessons."""
     with st.expander("Lessons", icon=":material/school:"):
         for lesson in LESSONS:
-            address = link_to(
+            query = link_to(
                 "", lesson.values, title=lesson.title, question=lesson.question
             ).removeprefix("/")
-            st.markdown(f"[{lesson.title}]({address})")
+            st.markdown(f"[{lesson.title}]({lesson.page}{query})")
             st.caption(lesson.question)

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.jitter import jitter_widths
 from privgmm.ledger import Unit
 from privgmm.mixture import Mixture
 from privgmm.plan import Plan
@@ -56,6 +58,7 @@ _KEYS = frozenset(
         "guarantee",
         "neighbours",
         "learner",
+        "jitter",
         "ledger",
         "plan",
         "sha256",
@@ -82,7 +85,11 @@ class Verification:
 
 
 def make_receipt(
-    result: Release | Refusal, *, learner: str | None = None, mark: str | None = None
+    result: Release | Refusal,
+    *,
+    learner: str | None = None,
+    jitter: npt.ArrayLike | None = None,
+    mark: str | None = None,
 ) -> dict[str, Any]:
     """The receipt of a release or a refusal.
 
@@ -92,6 +99,9 @@ def make_receipt(
         ``outcome.result``, never the curator's part.
     learner : str, optional
         How blocks were fitted, a name in `privgmm.learners.choice`. The guarantee holds for any.
+    jitter : array-like (d,), optional
+        Widths of the public noise that `jittered` added to the rows: whoever reads the
+        covariances must know that width^2 / 12 of each variance is its doing.
     mark : str, optional
         From `SQLiteLedger.mark`: finds the spend in the curator's ledger. It is random, so it
         says nothing about the data, and two receipts of one data set cannot be matched by it.
@@ -108,6 +118,7 @@ def make_receipt(
         )
     if not _is_learner(learner):
         raise InvalidInput(f"learner must be a name, got {learner!r}")
+    widths = None if jitter is None else jitter_widths(jitter, result.plan.n_features).tolist()
     receipt: dict[str, Any] = {
         "schema": RECEIPT_SCHEMA,
         "library": {"name": "privgmm", "version": _library_version()},
@@ -122,6 +133,7 @@ def make_receipt(
         },
         "neighbours": {"unit": result.unit, "relation": _NEIGHBOURS[result.unit]},
         "learner": learner,
+        "jitter": widths,
         "ledger": ledger,
         "plan": result.plan.to_dict(),
     }
@@ -248,6 +260,7 @@ def _form_problems(receipt: dict[str, Any]) -> Iterator[str]:
             neighbours == {"unit": unit, "relation": words} for unit, words in _NEIGHBOURS.items()
         ),
         "learner must be a name or nothing": _is_learner(receipt["learner"]),
+        "jitter must be widths or nothing": _is_jitter(receipt["jitter"]),
         "ledger must be an entry and its mark, or nothing": _is_spend(receipt["ledger"]),
         "guarantee must hold epsilon, delta and words": isinstance(receipt["guarantee"], dict)
         and receipt["guarantee"].keys() == {"epsilon", "delta", "words"},
@@ -266,6 +279,13 @@ def _is_refusal(value: object) -> bool:
 
 def _is_learner(value: object) -> bool:
     return value is None or (isinstance(value, str) and value != "")
+
+
+def _is_jitter(value: object) -> bool:
+    return value is None or (
+        isinstance(value, list)
+        and all(type(width) is float and 0 <= width < math.inf for width in value)
+    )
 
 
 def _is_spend(value: object) -> bool:
@@ -316,7 +336,10 @@ def _price_problems(receipt: dict[str, Any]) -> Iterator[str]:
 
 
 def _mixture_problems(receipt: dict[str, Any]) -> Iterator[str]:
-    """The mixture is one, and of the size that was planned."""
+    """The mixture is one, and, like the jitter, of the size that was planned."""
+    plan, jitter = receipt["plan"], receipt["jitter"]
+    if jitter is not None and isinstance(plan, dict) and len(jitter) != plan.get("n_features"):
+        yield f"jitter has {len(jitter)} widths, not one a dimension as planned"
     if receipt["mixture"] is None:
         return
     try:
@@ -325,7 +348,6 @@ def _mixture_problems(receipt: dict[str, Any]) -> Iterator[str]:
     except (InvalidInput, ArithmeticError) as problem:
         yield f"the mixture is none: {problem}"
         return
-    plan = receipt["plan"]
     size = (mixture.n_components, mixture.n_features)
     if isinstance(plan, dict) and size != (plan.get("n_components"), plan.get("n_features")):
         yield f"the mixture has {size[0]} components in {size[1]} dimensions, not as planned"

@@ -265,13 +265,69 @@ def test_units_beyond_reason_are_refused(run: Any, tmp_path: Path, size: float) 
 
 
 @pytest.mark.parametrize(("mean", "variance"), [(1e14, 1.0), (0.0, 1e40), (1.0, 1e-40)])
-def test_mixtures_of_very_different_scales_are_not_compared(
+def test_mixtures_of_very_different_scales_are_compared(
     run: Any, tmp_path: Path, folder: Path, mean: float, variance: float
 ) -> None:
     path = tmp_path / "far.json"
     cov = [[variance, 0], [0, variance]]
     path.write_text(json.dumps({"mean": [mean, 0], "covariance": cov}))
-    assert "offset" in run("tv", path, folder / "truth.json").err
+    found = run("tv", path, folder / "truth.json", "--json").json()
+    assert found["tv"] == pytest.approx(1, abs=1e-12)
+    assert found["half_width"] < 1e-9
+
+
+# ------------------------------------------------------------------------ jitter and hints
+
+
+@pytest.fixture(scope="module")
+def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two groups recorded in whole numbers, coarse against their spread."""
+    rng = np.random.default_rng(5)
+    rows = np.concatenate([rng.normal(0, 1.5, (9000, 2)), rng.normal(30, 2.5, (11000, 2))]).round()
+    path = tmp_path_factory.mktemp("minutes") / "minutes.csv"
+    np.savetxt(path, rng.permutation(rows), fmt="%d", delimiter=",", header="u,v", comments="")
+    return path
+
+
+def test_public_jitter_is_added_and_written_down(run: Any, minutes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "receipt.json"
+    order = ("release", minutes, *OPTIONS, *KNOBS, "--seed", 0)
+    assert run(*order, "--jitter", "v=1", "--out", out).code == 0
+    receipt = json.loads(out.read_text())
+    assert receipt["jitter"] == [0.0, 1.0]
+    assert run("verify", out).code == 0
+    again = tmp_path / "again.json"
+    assert run(*order, "--jitter", "v=1", "--out", again).code == 0
+    assert json.loads(again.read_text())["mixture"] == receipt["mixture"]
+    plain = tmp_path / "plain.json"
+    assert run(*order, "--out", plain).code == 0
+    without = json.loads(plain.read_text())
+    assert without["jitter"] is None
+    assert without["mixture"] != receipt["mixture"]
+    # 12^2 / 12 more variance; the groups' own are 1.5^2 and 2.5^2
+    wide = tmp_path / "wide.json"
+    wider = ("--jitter", "u=12", "--jitter", "v=12", "--out", wide)
+    assert run("release", minutes, *OPTIONS, "--seed", 0, *wider).code == 0
+    covariances = np.array(json.loads(wide.read_text())["mixture"]["covariances"])
+    variances = np.sort(np.einsum("kii->ki", covariances), axis=0)
+    assert variances == pytest.approx(np.array([[14.25] * 2, [18.25] * 2]), rel=0.15)
+
+
+def test_jitter_needs_a_column_and_a_step(run: Any, minutes: Path) -> None:
+    for bad in ("v", "v=", "v=x", "v=0", "v=-1", "v=nan", "v=inf", "=1", "w=1"):
+        assert run("release", minutes, *OPTIONS, *KNOBS, "--jitter", bad).code == 2, bad
+    twice = ("--jitter", "v=1", "--jitter", "v=2")
+    assert "once" in run("release", minutes, *OPTIONS, *KNOBS, *twice).err
+
+
+def test_a_hint_is_given_on_request_only(run: Any, folder: Path) -> None:
+    """One component too many: the blocks split the larger one in any way."""
+    order = ("release", folder / "data.csv", "--columns", "u,v", "--seed", 0, *KNOBS, "--k", 3)
+    plain, asked = run(*order, "--epsilon", 1), run(*order, "--epsilon", 1, "--hint")
+    assert plain.code == asked.code == 3
+    assert "NOT private" not in plain.err.replace("NOT a private", "")
+    assert "for the holder of the data only, NOT private" in asked.err
+    assert "k = 2" in asked.err
 
 
 # ------------------------------------------------------------------------ malformed input

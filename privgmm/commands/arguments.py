@@ -22,6 +22,7 @@ __all__ = [
     "Command",
     "a_count",
     "a_seed",
+    "a_width",
     "add_budget",
     "add_ledger",
     "column_names",
@@ -67,6 +68,17 @@ def a_seed(text: str) -> int:
     if not 0 <= seed < 2**128:
         raise argparse.ArgumentTypeError(f"must lie in 0..2^128 - 1, got {seed}")
     return seed
+
+
+def a_width(text: str) -> tuple[str, float]:
+    """A column and the step it was recorded in, as COLUMN=STEP."""
+    name, sign, step = text.rpartition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f"must look like COLUMN=STEP, got {text!r}")
+    width = float(step)
+    if not 0 < width < math.inf:
+        raise argparse.ArgumentTypeError(f"must have a step above 0, got {text!r}")
+    return name, width
 
 
 def add_budget(part: argparse.ArgumentParser) -> None:

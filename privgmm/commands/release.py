@@ -9,6 +9,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from privgmm.arrays import Array
 from privgmm.bundle import BUNDLE_ROOM, bundle_bytes, check_figures
 from privgmm.calibration import calibrate
 from privgmm.commands.arguments import (
@@ -18,6 +21,7 @@ from privgmm.commands.arguments import (
     Add,
     a_count,
     a_seed,
+    a_width,
     add_budget,
     add_ledger,
     number,
@@ -25,6 +29,7 @@ from privgmm.commands.arguments import (
 from privgmm.commands.delivery import deliver
 from privgmm.commands.source import Source, fingerprint_of, load_source
 from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.jitter import jitter_widths, jittered
 from privgmm.learners.choice import LEARNERS, make_learner
 from privgmm.ledger import Unit
 from privgmm.ledger_store import SQLiteLedger
@@ -62,6 +67,14 @@ def add_release(add: Add) -> None:
         metavar="COLUMN",
         help="who each row belongs to: protects all rows of a person together, not one row",
     )
+    part.add_argument(
+        "--jitter",
+        action="append",
+        type=a_width,
+        metavar="COLUMN=STEP",
+        help="the column was recorded in steps of this public size (1: whole numbers): uniform "
+        "noise of that width undoes the rounding; may be repeated",
+    )
     part.add_argument("--method", choices=METHODS, default="lifted")
     part.add_argument("--learner", choices=tuple(LEARNERS), default=next(iter(LEARNERS)))
     part.add_argument("--alpha", type=float, help="with --blocks: every knob in your hands")
@@ -79,6 +92,11 @@ def add_release(add: Add) -> None:
         help="repeatable: a demonstration, NOT private; the ledger marks it and counts it",
     )
     add_ledger(part)
+    part.add_argument(
+        "--hint",
+        action="store_true",
+        help="if refused, say on standard error why the blocks disagree: NOT private, for you only",
+    )
     part.add_argument("--no-ledger", action="store_true", help="keep no account of this spend")
 
 
@@ -112,6 +130,7 @@ def _release(chosen: argparse.Namespace) -> int:
     printed instead (exit code 1).
     """
     source = load_source(chosen.data, chosen.columns, chosen.groups)
+    widths = _widths(source, chosen)
     plan = _plan_for(source, chosen)
     learner = make_learner(chosen.learner, chosen.k)
     if chosen.bundle is not None:
@@ -125,17 +144,18 @@ def _release(chosen: argparse.Namespace) -> int:
             out = files.enter_context(NewFile(chosen.out, "--out", room=room))
         if chosen.bundle is not None:
             bundle = files.enter_context(NewFile(chosen.bundle, "--bundle", room=BUNDLE_ROOM))
-        result = release(
-            source.data.rows,
+        outcome = release(
+            _recorded(source, widths, chosen.seed),
             plan,
             learner=learner,
             rng=chosen.seed,
             groups=source.persons,
             ledger=account,
             progress=progress_bar("blocks fitted"),
-        ).result
+        )
+        result = outcome.result
         mark = None if account is None else account.mark
-        receipt = make_receipt(result, learner=chosen.learner, mark=mark)
+        receipt = make_receipt(result, learner=chosen.learner, jitter=widths, mark=mark)
         sent = deliver(receipt_text(receipt), out)
         whole = sent.problem is None
         if not whole:
@@ -144,7 +164,29 @@ def _release(chosen: argparse.Namespace) -> int:
             whole &= _write_bundle(receipt, source, bundle)
     if out is not None and sent.problem is None:
         _report(result, chosen, account)
+    if chosen.hint and not result.released:
+        told = outcome.curator.hint() or "nothing stands out: the test is random, too."
+        _note(f"for the holder of the data only, NOT private: {told}")
     return _ending(result, chosen, account, whole=whole)
+
+
+def _widths(source: Source, chosen: argparse.Namespace) -> Array | None:
+    """The width of public noise for each column, or None for none at all."""
+    if not chosen.jitter:
+        return None
+    names = [name for name, _ in chosen.jitter]
+    if len(set(names)) != len(names):
+        raise InvalidInput(f"--jitter must name each column once, got {', '.join(names)}")
+    columns = source.data.columns
+    return jitter_widths(dict(chosen.jitter), len(columns), columns=columns)
+
+
+def _recorded(source: Source, widths: Array | None, seed: int | None) -> Array:
+    """The rows, with public noise where asked for; of a seeded run that noise is repeatable too."""
+    if widths is None:
+        return source.data.rows
+    rng = np.random.default_rng() if seed is None else np.random.default_rng([seed, 1])
+    return jittered(source.data.rows, widths, rng=rng)
 
 
 def result_word(result: Release | Refusal) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 from streamlit.testing.v1 import AppTest
 
-from privgmm.dashboard.answers import BOARD
+from privgmm.dashboard import answers, foresight, waiting
 
 ROOT = Path(__file__).resolve().parent.parent
 RERUN, COLD = 0.5, 5.0
@@ -82,9 +82,14 @@ def opened(move: Move) -> AppTest:
         app.switch_page(f"pages/{move.page}.py")
     app.run()
     # where a person begins: everything on the page is there
-    BOARD.settle()
+    settle()
     app.run()
     return app
+
+
+def settle() -> None:
+    for board in (answers.BOARD, foresight.BOARD, waiting.BOARD):
+        board.settle()
 
 
 def reruns() -> None:
@@ -101,7 +106,7 @@ def reruns() -> None:
             if app.exception:
                 raise RuntimeError(f"{move.page}: {app.exception[0].value}")
         start = time.perf_counter()
-        BOARD.settle()
+        settle()
         print(
             f"{move.page:>12}: {move.key:<13} rerun {statistics.median(times):.2f} s in the "
             f"median, {max(times):.2f} s at worst of {len(times)}; "

@@ -14,10 +14,10 @@ from privgmm import audit
 from privgmm.audit import Finding, Report
 from privgmm.dashboard import neighbours
 from privgmm.dashboard.adversaries import findings_table
-from privgmm.dashboard.answers import BOARD
 from privgmm.dashboard.flip import changed_blocks
 from privgmm.dashboard.losses import measurement
 from privgmm.dashboard.neighbours import EPSILONS, outcome, plan
+from privgmm.dashboard.waiting import BOARD
 from privgmm.guessing import duel_between
 from privgmm.mixture import MixtureBatch
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from privgmm.dashboard.answers import BOARD
+from privgmm.dashboard import foresight, waiting
 
 APP = str(Path(__file__).resolve().parent.parent / "app.py")
 
@@ -60,7 +60,8 @@ def _open(page: str, **query: str | list[str]) -> AppTest:
     for name, value in query.items():
         app.query_params[name] = value
     app.switch_page(f"pages/{page}.py").run()
-    BOARD.settle()
+    foresight.BOARD.settle()
+    waiting.BOARD.settle()
     app.run()
     assert not app.exception
     return app

@@ -11,8 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard import foresight
-from privgmm.dashboard.answers import BOARD
-from privgmm.dashboard.foresight import ALPHA, EPSILON, ORDER, ROWS, Asked, telling_rows
+from privgmm.dashboard.foresight import ALPHA, BOARD, EPSILON, ORDER, ROWS, Asked, telling_rows
 from privgmm.dashboard.planning import answer_in_words, heading, variations
 from privgmm.dashboard.words import count_in_words
 from privgmm.plan import Method

@@ -1,6 +1,7 @@
 """Answers of the page Planner: the unknown, and curves over rows, worked out beside the page.
 
-Pure questions about public numbers, put to the `Board` all sessions share; no Streamlit in here.
+Pure questions about public numbers, put to a `Board` that all sessions share; no Streamlit in
+here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privgmm.dashboard.answers import BOARD, DEFAULT_ALPHA
+from privgmm.dashboard.answers import DEFAULT_ALPHA
+from privgmm.dashboard.jobs import Board
 from privgmm.errors import InvalidInput
 from privgmm.plan import Method
 from privgmm.prospect_figures import FEWEST, MOST
@@ -28,6 +30,7 @@ from privgmm.prospects import (
 
 __all__ = [
     "ALPHA",
+    "BOARD",
     "EPSILON",
     "ORDER",
     "ROWS",
@@ -37,6 +40,9 @@ __all__ = [
     "solve",
     "telling_rows",
 ]
+
+BOARD = Board(workers=1, waiting=16)
+"""One of its own: large k and d take long, and other pages should not wait for that."""
 
 ORDER: tuple[Method, ...] = ("lifted", "tight", "paper")
 ROWS, EPSILON, ALPHA = "Rows", "ε", "α"

@@ -1,6 +1,6 @@
 """Answers under way: a moment's patience, a word on what is being done, and a redraw when it is.
 
-Pages put slow questions to the shared `Board` and draw what is known. `beside` stands for a whole
+Pages put slow questions to a `Board` and draw what is known. `beside` stands for a whole
 part of a page; `watch` redraws the page once there is more to show.
 """
 
@@ -12,11 +12,14 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from privgmm.dashboard.answers import BOARD
+from privgmm.dashboard.jobs import Board
 
-__all__ = ["GRACE", "beside", "is_known", "patience", "still_open", "watch"]
+__all__ = ["BOARD", "GRACE", "beside", "is_known", "patience", "still_open", "watch"]
 
 T = TypeVar("T")
+
+BOARD = Board(workers=1, waiting=16)
+"""For what is asked by `beside`."""
 
 GRACE = 0.12
 """Seconds to wait for an answer that is nearly there, rather than flicker."""

@@ -11,7 +11,7 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.learners.kernels import CHUNK, cholesky, compiled, e_and_m, merged
 
-__all__ = ["climb", "misfit"]
+__all__ = ["climb"]
 
 _HALF_LOG_2_PI = 0.9189385332046727
 _ROOT_HALF = 0.7071067811865476
@@ -251,7 +251,7 @@ def _combine(z: Array, g: Array, f: Array, dg: Array, df: Array, held: int) -> f
 
 
 @compiled
-def misfit(points: Array, n: int, weights: Array, means: Array, roots: Array) -> float:
+def _misfit(n: int, d: int, weights: Array, counts: Array, first: Array, second: Array) -> float:
     """How far the rows are from the Gaussian components fitted to them, in standard errors.
 
     Skewness and kurtosis of each component, rows weighted by their probability of belonging to
@@ -261,28 +261,19 @@ def misfit(points: Array, n: int, weights: Array, means: Array, roots: Array) ->
     order 3 and 4), a row counting ``r^2``. Together they are about chi-square when the rows come
     from the mixture fitted. Returned is the excess over its mean, in its standard deviations.
     """
-    k, d = means.shape
-    p = points.shape[1]
-    y, r = np.empty((k + 1, p, CHUNK)), np.empty((k, CHUNK))
-    top, share = np.empty(CHUNK), np.empty(CHUNK)
-    counts, first, second = np.empty(k), np.empty((k, p)), np.empty((k, p, p))
-    inverse, bias, height = np.zeros((k, p, p)), np.zeros((k, p)), np.empty(k)
-    shape = np.empty((k, p + 1, p + 1))
-    _invert(weights, means, roots, inverse, bias, height)
-    e_and_m(points, n, inverse, bias, height, y, r, top, share, counts, first, second, shape)
+    k = weights.shape[0]
     total = 0.0
     for j in range(k):
-        rows = shape[j, p, p]
         trace, square = 0.0, 0.0
         for a in range(d):
-            total += shape[j, p, a] ** 2 / (2 * (d + 2) * rows)
-            off = shape[j, a, a] - (d + 2) * counts[j]
+            total += first[j, a] ** 2 / (2 * (d + 2) * counts[j])
+            off = second[j, a, a] - (d + 2) * n * weights[j]
             trace += off
             square += off**2
             for b in range(a):
-                square += 2.0 * shape[j, a, b] ** 2
-        total += trace**2 / (8 * d * (d + 2) * rows)
-        total += (square - trace**2 / d) / (4 * (d + 4) * rows)
+                square += 2.0 * second[j, a, b] ** 2
+        total += trace**2 / (8 * d * (d + 2) * counts[j])
+        total += (square - trace**2 / d) / (4 * (d + 4) * counts[j])
     freedom = k * d * (d + 3) // 2
     return float((total - freedom) / np.sqrt(2.0 * freedom))
 
@@ -310,6 +301,10 @@ def climb(
     EM step in standard errors, and the gain that Anderson's model still promises. The first two
     alone stop early wherever components overlap and EM creeps.
 
+    With `passes` 0 nothing moves, and what is returned is how far the rows are from Gaussian
+    components (`_misfit`): a mode of this function, since a second call of the sweep would cost
+    seconds of compilation.
+
     Parameters
     ----------
     prior : float
@@ -331,15 +326,17 @@ def climb(
     weights1, means1, roots1 = np.empty(k), np.empty((k, d)), np.empty((k, d, d))
     z, g, f = np.empty(size), np.empty(size), np.empty(size)
     dg, df = np.empty((_WINDOW, size)), np.empty((_WINDOW, size))
-    nothing = np.empty((0, 0, 0))
     held, slot, accepted = -1, 0, 0
     mixed = False
     best = -np.inf
-    for _ in range(passes):
+    judged = passes == 0
+    for _ in range(max(passes, 1)):
         _invert(weights, means, roots, inverse, bias, height)
         now = e_and_m(
-            points, n, inverse, bias, height, y, r, top, share, counts, first, second, nothing
+            points, n, inverse, bias, height, y, r, top, share, counts, first, second, judged
         )
+        if judged:
+            return float(_misfit(n, d, weights, counts, first, second))
         if prior > 0.0:
             now += _log_prior(prior, roots, inverse)
         fell = mixed and not now >= best - 1e-3 * tol * n

@@ -47,9 +47,9 @@ _REMEDIES = {
     "component collapsed": "use fewer components, drop repeated rows, or set prior_rows",
 }
 _WIDE_STARTS = 24
-_TELLING = 2.0  # a good fit's `misfit` is above this in one block of fifty
+_TELLING = 2.0  # a good fit's misfit is above this in one block of fifty
 _TRIAL_PASSES = 8
-_TRIAL_ROWS = 512  # twice that from k = 4 on, or five a parameter
+_TRIAL_ROWS = 512  # twice that from k = 5 on, or four a parameter
 
 
 @compiled
@@ -240,7 +240,7 @@ class EM:
             int(starts),
             wide,
             telling,
-            max(_TRIAL_ROWS if k < 4 else 2 * _TRIAL_ROWS, 5 * parameters),
+            max(_TRIAL_ROWS if k < 5 else 2 * _TRIAL_ROWS, 4 * parameters),
             _TRIAL_PASSES,
             int(self.max_iter),
             float(self.tol),

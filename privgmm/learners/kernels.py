@@ -225,7 +225,7 @@ def e_and_m(
     counts: Array,
     first: Array,
     second: Array,
-    shape: Array,
+    heavy: bool,
 ) -> float:
     """One fused pass over the first n points: log-likelihood, and the moments of the M step.
 
@@ -245,16 +245,11 @@ def e_and_m(
         Scratch; the last slab of y holds ``r y`` of two coordinates.
     counts : (k,), first : (k, p), second : (k, p, p)
         The sums.
-    shape : (k, p + 1, p + 1) or (0, 0, 0)
-        If there is room, also the sums of ``r |y|^2 y y^T`` (lower half), in the last row of
-        ``r |y|^2 y``, and in the last corner of ``r^2``.
+    heavy : bool
+        For moments of order 3 and 4: sum ``r^2``, ``r |y|^2 y`` and ``r |y|^2 y y^T`` instead.
     """
     k, p = bias.shape
     c = points.shape[2]
-    for j in range(shape.shape[0]):
-        for a in range(p + 1):
-            for b in range(p + 1):
-                shape[j, a, b] = 0.0
     for j in range(k):
         counts[j] = 0.0
         for a in range(p):
@@ -321,6 +316,16 @@ def e_and_m(
             share[i] = 0.0
         loglik += np.log(product)
         for j in range(k):
+            if heavy:
+                for i in range(c):
+                    top[i] = 0.0
+                for a in range(p):
+                    for i in range(c):
+                        top[i] += y[j, a, i] ** 2
+                for i in range(c):
+                    here = r[j, i] * share[i]
+                    counts[j] += here * here
+                    r[j, i] *= top[i]
             for a in range(0, p, 2):
                 if a == 0:
                     total, f0, f1, s00, s10, s11 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -334,7 +339,8 @@ def e_and_m(
                         s00 += here * y0 * y0
                         s10 += here * y0 * y1
                         s11 += here * y1 * y1
-                    counts[j] += total
+                    if not heavy:
+                        counts[j] += total
                 else:
                     f0, f1, s00, s10, s11 = 0.0, 0.0, 0.0, 0.0, 0.0
                     for i in range(c):
@@ -364,25 +370,4 @@ def e_and_m(
                     second[j, a, b + 1] += s01
                     second[j, a + 1, b] += s10
                     second[j, a + 1, b + 1] += s11
-            if j < shape.shape[0]:
-                total = 0.0
-                for i in range(c):
-                    top[i] = 0.0
-                    total += r[j, i] ** 2
-                shape[j, p, p] += total
-                for a in range(p):
-                    for i in range(c):
-                        top[i] += y[j, a, i] ** 2
-                for a in range(p):
-                    total = 0.0
-                    for i in range(c):
-                        z0 = r[j, i] * top[i] * y[j, a, i]
-                        y[k, 0, i] = z0
-                        total += z0
-                    shape[j, p, a] += total
-                    for b in range(a + 1):
-                        total = 0.0
-                        for i in range(c):
-                            total += y[k, 0, i] * y[j, b, i]
-                        shape[j, a, b] += total
     return loglik

@@ -11,12 +11,13 @@ import numpy as np
 
 from privgmm.arrays import Array
 from privgmm.learners import Seeds
-from privgmm.learners.ascent import climb, misfit
+from privgmm.learners.ascent import climb
 from privgmm.learners.kernels import CHUNK, compiled, merged, sweep
 
 __all__ = ["search", "spread_start", "uniform"]
 
 _LLOYD = 8  # steps of k-means before a cold start
+_SEED_ROWS = 512  # rows that k-means looks at
 _PLAIN = 2  # plain passes of a cold start before acceleration
 _EASY = 0.1  # nats that all climbs but the winner's last may leave
 _AGREE = 0.3  # log-likelihoods this close belong to one optimum
@@ -79,7 +80,7 @@ def _lloyd_step(points: Array, n: int, means: Array) -> float:
 
 @sweep
 def spread_start(
-    points: Array, n: int, state: Seeds, weights: Array, means: Array, roots: Array
+    points: Array, n: int, state: Seeds, wide: bool, weights: Array, means: Array, roots: Array
 ) -> None:
     """A start from the first n points: k-means++ and a little k-means; weights equal, cells round.
 
@@ -87,8 +88,22 @@ def spread_start(
     distance to the nearest centre so far (Arthur and Vassilvitskii, 2007). A step of k-means
     costs a d-th of an EM pass, so a few of them save many. All components get the variance
     within cells.
+
+    A wide start is any k points instead, each with a random size, and anything may grow from it:
+    where components are no clusters (one wide around one narrow, long ones that cross), k-means
+    leads every start into the same poor optimum.
     """
     k, d = means.shape
+    if wide:
+        for j in range(k):
+            chosen = min(int(uniform(state) * n), n - 1)
+            size = np.exp(_SMALLEST + (_LARGEST - _SMALLEST) * uniform(state))
+            weights[j] = 1.0 / k
+            for a in range(d):
+                means[j, a] = points[chosen // CHUNK, a, chosen % CHUNK]
+                for b in range(d):
+                    roots[j, a, b] = size if a == b else 0.0
+        return
     c = CHUNK
     chunks = (n + c - 1) // c
     nearest = np.full((chunks, c), np.inf)
@@ -119,10 +134,12 @@ def spread_start(
                 m = min(c, n - chunk * c)
                 for i in range(m):
                     trial[chunk, i] = 0.0
-                for a in range(d):
-                    here = points[chosen // c, a, chosen % c]
+                for a in range(0, points.shape[1], 2):
+                    x0 = points[chosen // c, a, chosen % c]
+                    x1 = points[chosen // c, a + 1, chosen % c]
                     for i in range(m):
-                        trial[chunk, i] += (points[chunk, a, i] - here) ** 2
+                        y0, y1 = points[chunk, a, i] - x0, points[chunk, a + 1, i] - x1
+                        trial[chunk, i] += y0 * y0 + y1 * y1
                 for i in range(m):
                     new, old = trial[chunk, i], nearest[chunk, i]
                     trial[chunk, i] = new if new < old else old
@@ -150,26 +167,6 @@ def spread_start(
                 roots[j, a, b] = spread if a == b else 0.0
 
 
-@compiled
-def _wide_start(
-    points: Array, n: int, state: Seeds, weights: Array, means: Array, roots: Array
-) -> None:
-    """Random points as means, components round and of random sizes: anything may grow from it.
-
-    Where components are no clusters (one wide around one narrow, long ones that cross), k-means
-    leads every start into the same poor optimum.
-    """
-    k, d = means.shape
-    for j in range(k):
-        chosen = min(int(uniform(state) * n), n - 1)
-        size = np.exp(_SMALLEST + (_LARGEST - _SMALLEST) * uniform(state))
-        weights[j] = 1.0 / k
-        for a in range(d):
-            means[j, a] = points[chosen // CHUNK, a, chosen % CHUNK]
-            for b in range(d):
-                roots[j, a, b] = size if a == b else 0.0
-
-
 @merged
 def search(
     points: Array,
@@ -189,11 +186,11 @@ def search(
     """Fit from several starts, the rows of `weights` (.., k); the best one's number, or -1.
 
     Each of the first `starts` makes `trial` passes over the first n of s points; no more are
-    tried once three agree. Then successive halving: copies of a better start are dropped, the
-    better half goes on twice as long, and the last two, if close, meet on all rows. The winner
-    makes up to `passes` more.
+    tried once two agree, or three if there are no wide starts to fall back on. Then successive
+    halving: copies of a better start are dropped, the better half goes on twice as long, and the
+    last two, if close, meet on all rows. The winner makes up to `passes` more.
 
-    If the winner's `misfit` is at least `telling`, the remaining rows of `weights` are wide
+    If the winner's misfit is at least `telling`, the remaining rows of `weights` are wide
     starts that go the same way on more rows, and the better of the two winners is taken.
     """
     nothing = np.empty(0)
@@ -203,32 +200,37 @@ def search(
         order[i] = i
     first, tried, alive = 0, starts, starts
     champion = -1
+    # A fit that explains the rows needs less support from others.
+    enough = 2 if starts < most else 3
     rows, length, plain = n, trial, _PLAIN
-    cold, last = True, False
+    cold, last, judging = True, False, False
+    value = 0.0
     ease = max(tol, _EASY / n)
     # Two fits of as many parameters to n rows differ by about their root, by chance alone.
     d = means.shape[2]
-    margin = 3.0 * np.sqrt(weights.shape[1] * (1 + d * (d + 3) // 2))
+    margin = np.sqrt(weights.shape[1] * (1 + d * (d + 3) // 2))
     while True:
         for i in range(alive):
             j = order[i]
-            if cold and first == 0:
-                spread_start(points, n, state, weights[j], means[j], roots[j])
-            elif cold:
-                _wide_start(points, rows, state, weights[j], means[j], roots[j])
-            score[j] = climb(
+            if cold:
+                seen = rows if first > 0 else min(n, _SEED_ROWS)
+                spread_start(points, seen, state, first > 0, weights[j], means[j], roots[j])
+            value = climb(
                 points, rows, weights[j], means[j], roots[j], plain, length, ease, prior, nothing
             )
+            if judging:
+                break
+            score[j] = value
             if cold and score[j] > -np.inf:
                 agree = 0
                 for other in range(first, j + 1):
                     if abs(score[other] - score[j]) < _AGREE:
                         agree += 1
-                if agree >= 3 and first == 0:
+                if agree >= enough and first == 0:
                     tried = alive = j + 1
                     break
-        over = False
-        if last:
+        over = judging
+        if last and not judging:
             over = score[order[0]] > -np.inf
             if not over:
                 # It collapsed on all rows: the best of the others takes its place.
@@ -254,12 +256,14 @@ def search(
             j = order[0]
             if score[j] > -np.inf and (champion < 0 or score[j] > score[champion]):
                 champion = int(j)
-            if first > 0 or starts == most:
+            if first > 0 or starts == most or (judging and value < telling):
                 return champion
-            if champion >= 0:
-                off = misfit(points, s, weights[champion], means[champion], roots[champion])
-                if off < telling:
-                    return champion
+            if champion >= 0 and not judging:
+                # Asked for no passes, the climb says how well the champion explains the rows.
+                order[0], alive = champion, 1
+                rows, length, cold, judging = s, 0, False, True
+                continue
+            judging = False
             first, tried, alive = starts, most, most - starts
             for i in range(alive):
                 order[i] = starts + i

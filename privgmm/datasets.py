@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from privgmm.generators import (
     separation_of,
     well_separated,
 )
+from privgmm.jitter import jittered
 from privgmm.mixture import Mixture
 from privgmm.tables import MAX_BYTES, numeric_columns, read_table
 
@@ -156,20 +157,28 @@ def load_table(
     *,
     columns: Sequence[str] | None = None,
     name: str | None = None,
+    jitter: Mapping[str, float] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Dataset:
     """Read a CSV or Parquet file, or the bytes of one.
 
     See `privgmm.tables.read_table` for what is read and what is refused. By default every column
-    of numbers is taken; the description names the columns that were left out.
+    of numbers is taken; the description names the columns that were left out. `jitter` gives the
+    public step of columns recorded on a grid, by name (see `jittered`); its noise is the same
+    every time, which is as private, and makes a run repeatable.
     """
     table = read_table(source, columns=columns, max_bytes=max_bytes)
+    rows = table.rows
+    if jitter:
+        rows = jittered(rows, jitter, columns=table.columns, rng=0)
     if name is None:
         name = "uploaded file" if isinstance(source, bytes) else Path(source).stem
     description = f"{len(table.rows):,} rows of {name}"
     if table.left_out:
         description += f"; columns left out: {', '.join(table.left_out)}"
-    return Dataset(table.rows, None, table.columns, name, description)
+    if jitter:
+        description += f"; public noise on {', '.join(jitter)}"
+    return Dataset(rows, None, table.columns, name, description)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -127,23 +127,34 @@ class SampleRows:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileRows:
-    """Columns of a CSV or Parquet file."""
+    """Columns of a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : str
+    columns : tuple of str
+    jitter : tuple of (str, float)
+        Columns recorded on a grid, each with its public step.
+    """
 
     path: str
     columns: tuple[str, ...]
+    jitter: tuple[tuple[str, float], ...] = ()
 
     def load(self) -> Dataset:
         """Read it."""
-        return load_table(self.path, columns=self.columns)
+        return load_table(self.path, columns=self.columns, jitter=dict(self.jitter))
 
     def code(self) -> str:
         """The same in Python."""
         columns = pprint.pformat(list(self.columns), width=_WIDTH - 10)
+        steps = pprint.pformat(dict(self.jitter), width=_WIDTH - 9, sort_dicts=False)
+        jitter = f"jitter = {steps}  # public steps of columns on a grid\n" if self.jitter else ""
         return (
             "from privgmm import load_table\n\n"
             f"path = {self.path!r}  # where you keep the file\n"
             f"columns = {columns}\n"
-            "data = load_table(path, columns=columns)"
+            f"{jitter}data = load_table(path, columns=columns{', jitter=jitter' * bool(jitter)})"
         )
 
 

@@ -236,6 +236,27 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     assert "Choose data to begin" in words(again)
 
 
+def test_columns_of_whole_numbers_get_public_noise_and_the_receipt_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path / "ledger.sqlite"))
+    app = upload(table_of(4))
+    app.multiselect[1].set_value(["b"]).run()
+    assert not app.exception
+    account = the_account(press(app))
+    ((receipt, columns),) = account.receipts.values()
+    assert columns == ("a", "b")
+    assert receipt["jitter"] == [0.0, 1.0]
+    assert verify_receipt(receipt)
+    shown = app.session_state["explore_shown"]
+    assert shown.rows.jitter == (("b", 1.0),)
+    # a column that is not used needs none
+    app.multiselect[0].set_value(["a"]).run()
+    assert not app.exception
+    ((receipt, _),) = list(the_account(press(app)).receipts.values())[1:]
+    assert receipt["jitter"] is None
+
+
 def test_without_a_ledger_nothing_can_be_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,13 @@ def test_files_are_read_by_the_name_given(tmp_path: Path, monkeypatch: pytest.Mo
     assert names["data"].rows.tolist() == [[2, 1], [4, 3]]
     assert names["data"] == rows.load()
     ast.parse(script(Run(rows, "lifted", 1.0, 1e-6, 2)))
+    noisy = FileRows(name, ("b b", "a"), (("b b", 1.0),))
+    exec(noisy.code(), names)
+    assert names["data"] == noisy.load()
+    moved = names["data"].rows - rows.load().rows
+    assert (moved[:, 0] != 0).all()
+    assert (abs(moved[:, 0]) <= 0.5).all()
+    assert (moved[:, 1] == 0).all()
 
 
 def test_fresh_noise_is_said_to_be_fresh() -> None:

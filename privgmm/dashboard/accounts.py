@@ -21,6 +21,7 @@ from privgmm.budget import Budget
 from privgmm.dashboard.source import Chosen
 from privgmm.ledger import Entry
 from privgmm.ledger_store import SQLiteLedger
+from privgmm.notebook import FileRows, Rows
 from privgmm.receipt import make_receipt
 from privgmm.results import Refusal, Release
 
@@ -80,12 +81,14 @@ class Account:
         return self.ledger().entries
 
     def keep_receipt(
-        self, result: Release | Refusal, columns: tuple[str, ...], learner: str
+        self, result: Release | Refusal, columns: tuple[str, ...], rows: Rows, learner: str
     ) -> None:
         """Write the receipt, once: it says when."""
+        steps = dict(rows.jitter) if isinstance(rows, FileRows) else {}
+        jitter = [steps.get(name, 0.0) for name in columns] if steps else None
         if result.entry is not None and result.entry not in self.receipts:
             mark = self.ledger().mark(result.entry)
-            receipt = make_receipt(result, learner=learner, mark=mark)
+            receipt = make_receipt(result, learner=learner, jitter=jitter, mark=mark)
             self.receipts[result.entry] = receipt, columns
 
 

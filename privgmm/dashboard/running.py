@@ -118,7 +118,7 @@ def collect() -> None:
     if problem is None:
         outcome = current.job.result()
         current.account.keep_receipt(
-            outcome.result, current.dataset.columns, current.settings.learner
+            outcome.result, current.dataset.columns, current.rows, current.settings.learner
         )
         state.keep(state.Shown(current.settings, current.dataset, current.rows, outcome))
         if current.job.cancelling:

@@ -217,8 +217,19 @@ def _upload() -> Chosen | None:
     if not chosen:
         st.info("Choose at least one column.")
         return None
-    dataset = _uploaded(digest, tuple(chosen), file.name, file)
-    return Chosen(dataset, FileRows(file.name, tuple(chosen)), digest)
+    whole: Sequence[str] = st.multiselect(
+        "Recorded in whole numbers",
+        names,
+        key=f"whole_{digest}",
+        persist_state="session",
+        placeholder="None",
+        help="Minutes, ages, counts: fits of blocks chase such values and disagree. Public noise "
+        "of up to one half undoes the rounding; it adds 1/12 to a variance and changes nothing in "
+        "the promise. Say what you know of how a column was recorded.",
+    )
+    jitter = tuple((column, 1.0) for column in whole if column in chosen)
+    dataset = _uploaded(digest, tuple(chosen), jitter, file.name, file)
+    return Chosen(dataset, FileRows(file.name, tuple(chosen), jitter), digest)
 
 
 def _forget() -> None:
@@ -257,7 +268,10 @@ def _fault(content: bytes, name: str) -> str:
 def _uploaded(
     digest: str,  # noqa: ARG001 - the cache key
     columns: tuple[str, ...],
+    jitter: tuple[tuple[str, float], ...],
     name: str,
     _file: UploadedFile,
 ) -> Dataset:
-    return load_table(_file.getvalue(), columns=columns, name=name, max_bytes=_MAX_BYTES)
+    return load_table(
+        _file.getvalue(), columns=columns, jitter=dict(jitter), name=name, max_bytes=_MAX_BYTES
+    )

@@ -377,6 +377,20 @@ def test_wide_starts_find_what_k_means_cannot() -> None:
     assert np.mean(default > many - 0.5) > 0.8
 
 
+def test_the_wide_search_knows_no_units_and_no_other_blocks() -> None:
+    blocks = np.exp(0.8 * np.random.default_rng(1).standard_normal((4, 600, 2)))
+    seeds = block_seeds(0, 4)
+    fits = EM(3).fit_blocks(blocks, rng=seeds)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]]) @ np.diag([1e-3, 1e4])
+    mapped = EM(3).fit_blocks(blocks @ turn.T, rng=seeds)
+    changed = blocks.copy()
+    changed[1:] = 2.0
+    alone = EM(3).fit_blocks(changed, rng=seeds)
+    assert same_fit(alone, 0, fits, 0)
+    for i in range(4):
+        assert_close(mapped[i], fits[i].transformed(turn, np.zeros(2)), 1e-3)
+
+
 def test_reasons_of_degenerate_blocks() -> None:
     good = asymmetric_mixture(2, 2, separation=6.0).sample(300, rng=0)
     bad = degenerate_blocks(good)

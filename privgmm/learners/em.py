@@ -48,7 +48,7 @@ _REMEDIES = {
 }
 _WIDE_STARTS = 24
 _TELLING = 2.0  # a good fit's misfit is above this in one block of fifty
-_TRIAL_PASSES = 8
+_TRIAL_PASSES = 5
 _TRIAL_ROWS = 512  # twice that from k = 5 on, or four a parameter
 
 

@@ -18,6 +18,7 @@ __all__ = ["search", "spread_start", "uniform"]
 
 _LLOYD = 8  # steps of k-means before a cold start
 _SEED_ROWS = 512  # rows that k-means looks at
+_WIDE_PASSES = 8  # of a wide start before the first half is dropped
 _PLAIN = 2  # plain passes of a cold start before acceleration
 _EASY = 0.1  # nats that all climbs but the winner's last may leave
 _AGREE = 0.3  # log-likelihoods this close belong to one optimum
@@ -267,7 +268,7 @@ def search(
             first, tried, alive = starts, most, most - starts
             for i in range(alive):
                 order[i] = starts + i
-            rows, length, plain = min(s, 4 * n), trial, _PLAIN
+            rows, length, plain = min(s, 4 * n), _WIDE_PASSES, _PLAIN
             cold, last = True, False
             ease = max(tol, _EASY / rows)
             continue

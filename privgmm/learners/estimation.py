@@ -25,13 +25,13 @@ __all__ = ["Estimate", "Features", "estimate", "log_joint", "mean_log_density"]
 Features = Literal["fourier", "hermite"]
 
 _SCREENED = 20_000  # rows that candidates are compared on before all rows are used
-_SCORED = 4_000  # rows whose likelihood decides
+_SCORED = 20_000  # rows whose likelihood decides
 _LARGE = 5_000  # rows from which on thoroughness pays
 _FLOOR = 0.01  # variance given to a component that came out flat
 _THINNEST = 2e-6
 _RUNNERS = 4
 _SAME = 2e-3  # nats a row
-_WORSE = 0.02  # nats a row that an aimed fit may cost before it is not believed
+_WORSE = 0.005  # nats a row that an aimed fit may cost before it is not believed
 
 
 class Estimate(NamedTuple):
@@ -90,7 +90,7 @@ def estimate(
     if d == 1:
         best = _aimed(line, rows, scored, whole[0]) if n > len(screened) else whole[0]
         return _distinct([best, *whole])
-    m = min(d, max(2, k - 1), 3 if features == "fourier" else 2)
+    m = min(d, 3 if k == 4 and features == "fourier" else 2)
     plane = _family(features, m, k, len(screened))
     planes = [
         _aimed(plane, screened, scored, fit)
@@ -104,6 +104,14 @@ def estimate(
         if again.score < best.score - _WORSE:
             break
         best = again
+    if large and d > m == 2:
+        # A space holds more of what the rows know than a plane, but its frequencies lie thinner.
+        space = _family(features, 3, k, len(screened))
+        for _ in range(2):
+            wider = _aimed(space, rows, scored, best)
+            if not wider.score > best.score:
+                break
+            best = wider
     return _distinct([best, *sorted(planes + whole, key=lambda fit: -fit.score)])
 
 

@@ -276,7 +276,6 @@ _FINE = (
     (16, 13),
     (17, 14),
 )
-_COARSE_RAYS, _FINE_RAYS = (1, 5, 9), (1, 8, 13)
 
 
 @functools.cache
@@ -286,19 +285,19 @@ def fourier(n_coordinates: int, fine: bool) -> Fourier:
     Rays over half the sphere, with radii 0.1 to 5, or to 24 if `fine`: with enough rows,
     components much thinner than the whole can be told apart.
     """
-    rays = (_FINE_RAYS if fine else _COARSE_RAYS)[n_coordinates - 1]
     directions: Array
     if n_coordinates == 1:
         directions = np.ones((1, 1))
     elif n_coordinates == 2:
-        angle = np.linspace(0.0, np.pi, rays, endpoint=False)
+        angle = np.linspace(0.0, np.pi, 8 if fine else 5, endpoint=False)
         directions = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     else:
-        # a spiral of golden section over the upper half of the sphere
-        height = np.linspace(1.0, 0.0, rays, endpoint=False) - 0.5 / rays
-        angle = np.pi * (1 + 5**0.5) * rays * (1 - height)
-        side = np.sqrt(1 - height**2)
-        directions = np.stack([side * np.cos(angle), side * np.sin(angle), height], axis=1)
+        # Axes of a cube, through its faces and edges (and corners): one of each pair of ends.
+        # The first axis must be among them, being the one along which components differ most.
+        ends = itertools.product((0, 1, -1), repeat=3)
+        cube = [e for e in ends if next((x for x in e if x), 0) > 0 and (fine or 0 in e)]
+        directions = np.array(cube, dtype=np.float64)
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return Fourier(directions, _FINE if fine else _COARSE)
 
 

@@ -83,7 +83,8 @@ class Moments:
        on all moment equations, weighted by their covariance (`univariate`, `equations`).
     4. All d dimensions by linear algebra from moments along one direction, times coordinates
        (`reconstruction`). The pairing of components across directions comes out of this.
-    5. The same again in a plane (or space, for k = 4) aimed at where the components differ.
+    5. The same again in a plane (or, with many rows, a space of three dimensions) aimed at where
+       the components differ.
     6. Where components look alike in every projection: cluster, whiten each cluster anew, and
        start over within it (`hierarchy`).
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privgmm.learners import em
+from privgmm.learners import em, moments
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.mixture_variation import mixture_tv
 from privgmm.pairwise import pairwise_dist_param
@@ -33,6 +33,7 @@ def _strangers(d: int) -> MixtureBatch:
 def warm() -> None:
     """Run each compiled kernel on something tiny."""
     em.warm()
+    moments.warm()
     batch = _strangers(5)
     pairwise_dist_param(batch)
     space = LiftedSpace(0.1, clearance=8.0)

@@ -55,18 +55,22 @@ class Weighting(NamedTuple):
     rank: Array
 
 
-def weighting(family: Family, parts: Parts) -> Weighting:
-    """How to weight residuals when the rows come from these mixtures."""
+def weighting(family: Family, parts: Parts, *, ridge: float = _RIDGE) -> Weighting:
+    """How to weight residuals when the rows come from these mixtures.
+
+    Combinations of functions whose variance is below the `ridge` (as a share of their mean
+    variance) count for little: what they see happens to few rows in one over the ridge.
+    """
     second = family.second_moments(*parts)
     values = family.expectations(parts.means, parts.covariances).value
     first = (parts.weights[..., None] * values).sum(axis=-2)
     q = first.shape[-1]
     covariance = second - first[..., :, None] * first[..., None, :]
     size = np.einsum("...aa->...", covariance)[..., None, None] / q
-    ridge = _RIDGE * size
+    added = ridge * size
     # far functions are all but independent: the constant keeps factors out of the denormal range,
     # where arithmetic is a hundred times slower
-    covariance += ridge * (np.eye(q) + _FAR)
+    covariance += added * (np.eye(q) + _FAR)
     root = np.linalg.cholesky(covariance)
     factor = np.linalg.inv(root)
     # the second moments of (1, f) factor as [[1, 0], [E f, root]]: invert that by blocks
@@ -74,7 +78,7 @@ def weighting(family: Family, parts: Parts) -> Weighting:
     raw[..., 0, 0] = 1.0
     raw[..., 1:, 1:] = factor
     raw[..., 1:, 0] = -np.einsum("...ab,...b->...a", factor, first)
-    rank = q - ridge[..., 0, 0] * (factor**2).sum(axis=(-2, -1))
+    rank = q - added[..., 0, 0] * (factor**2).sum(axis=(-2, -1))
     return Weighting(factor, raw, rank)
 
 

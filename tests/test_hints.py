@@ -87,7 +87,7 @@ def test_two_optima_are_named_with_their_shares_and_what_differs() -> None:
 
 
 def test_too_many_components_are_explained_by_definition_6_4() -> None:
-    text = told(SINGLE, 2)
+    text = told(SINGLE, 2, 48_000)
     assert "no clear solution" in text
     assert "Definition 6.4" in text
     assert "If there are 2, finding them takes many more rows" in text

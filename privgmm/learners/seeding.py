@@ -187,7 +187,7 @@ def search(
     """Fit from several starts, the rows of `weights` (.., k); the best one's number, or -1.
 
     Each of the first `starts` makes `trial` passes over the first n of s points; no more are
-    tried once two agree, or three if there are no wide starts to fall back on. Then successive
+    tried once two agree (three for k >= 5, or without wide starts to fall back on). Then successive
     halving: copies of a better start are dropped, the better half goes on twice as long, and the
     last two, if close, meet on all rows. The winner makes up to `passes` more.
 
@@ -202,7 +202,7 @@ def search(
     first, tried, alive = 0, starts, starts
     champion = -1
     # A fit that explains the rows needs less support from others.
-    enough = 2 if starts < most else 3
+    enough = 2 if starts < most and weights.shape[1] < 5 else 3
     rows, length, plain = n, trial, _PLAIN
     cold, last, judging = True, False, False
     value = 0.0

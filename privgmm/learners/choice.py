@@ -53,8 +53,8 @@ LEARNERS: Mapping[str, LearnerKind] = MappingProxyType(
             LearnerKind(
                 "moments",
                 "Method of moments, then EM",
-                "Finds components that hide in others, such as thin sheets in a wide cloud, where EM "
-                "alone may miss them. Elsewhere it ends where EM does, and is far slower.",
+                "Finds components that hide in others, such as thin sheets in a wide cloud, where "
+                "EM alone may miss them. Elsewhere it ends where EM does, and is far slower.",
                 MOST_COMPONENTS,
                 Moments,
             ),

@@ -67,25 +67,13 @@ def flights(columns: str) -> Array:
 
 @functools.cache
 def plan_for(n: int, k: int, d: int, epsilon: float, *, forgiving: bool) -> Plan | None:
-    """The Auto plan, or one that counts on overlap and a rare component; None if there is none.
-
-    The rare component has a fifth of an equal share, or two fifths where that has no plan.
-    """
-    rare: tuple[float | None, ...] = (0.2 / k, 0.4 / k) if forgiving and k > 1 else (None,)
-    for smallest in rare:
-        try:
-            return best_plan(
-                n,
-                epsilon=epsilon,
-                delta=1e-6,
-                n_components=k,
-                n_features=d,
-                smallest_weight=smallest,
-                separation=None if smallest is None else 2.5,
-            )
-        except InvalidInput:
-            continue
-    return None
+    """The Auto plan, forgiving or not; None if there is none."""
+    try:
+        return best_plan(
+            n, epsilon=epsilon, delta=1e-6, n_components=k, n_features=d, forgiving=forgiving
+        )
+    except InvalidInput:
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +140,7 @@ def main() -> None:
     for columns in COLUMN_SETS[:2] if quick else COLUMN_SETS:
         for k in (1, 2, 3, 4):
             for epsilon in (1.0,) if quick else (1.0, 2.0) if k < 3 else (1.0, 2.0, 4.0):
-                for forgiving in (False, True) if k > 1 else (False,):
+                for forgiving in (False, True):
                     print(line(columns, k, epsilon, forgiving=forgiving), flush=True)
 
 

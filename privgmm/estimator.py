@@ -59,6 +59,9 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     method : {"lifted", "tight", "paper"}
     refine : bool
         Whether to sharpen the coarse release by noisy passes over all rows (`lifted`).
+    forgiving : bool
+        Whether to plan for real data, see `best_plan`: components near each other and fits that
+        scatter more widely (`lifted`). Costs some accuracy and rows, no privacy.
     learner : Learner, optional
         Any non-private learner of block fits; `EM` by default.
     n_jobs : int, optional
@@ -107,6 +110,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         n_blocks: int | Auto = "auto",
         method: Method = "lifted",
         refine: bool = True,
+        forgiving: bool = False,
         learner: Learner | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -118,6 +122,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.n_blocks = n_blocks
         self.method = method
         self.refine = refine
+        self.forgiving = forgiving
         self.learner = learner
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -185,8 +190,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
                 )
         if self.n_blocks != "auto":
             whole_number(self.n_blocks, "n_blocks", 5)
-        if not isinstance(self.refine, (bool, np.bool_)):
-            raise InvalidInput(f"refine must be True or False, got {self.refine!r}")
+        for name in ("refine", "forgiving"):
+            value = getattr(self, name)
+            if not isinstance(value, (bool, np.bool_)):
+                raise InvalidInput(f"{name} must be True or False, got {value!r}")
         if self.n_jobs is not None:
             jobs = whole_number(self.n_jobs, "n_jobs", -(2**31))
             if jobs == 0:
@@ -232,6 +239,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
                     delta=self.delta,
                     n_components=k,
                     n_features=d,
+                    forgiving=bool(self.forgiving),
                     refine=bool(self.refine),
                 )
         except InvalidInput as problem:

@@ -179,6 +179,8 @@ class Run:
         None for cryptographic noise.
     learner : str
         A name in `privgmm.learners.choice.LEARNERS`.
+    forgiving : bool
+        Whether `best_plan` plans for real data.
     """
 
     rows: Rows
@@ -190,6 +192,7 @@ class Run:
     n_blocks: int | None = None
     seed: int | None = None
     learner: str = DEFAULT_LEARNER
+    forgiving: bool = False
 
     def plan(self, n_rows: int, n_features: int) -> Plan:
         """The plan for so many rows and columns."""
@@ -201,6 +204,7 @@ class Run:
                 delta=self.delta,
                 n_components=self.n_components,
                 n_features=n_features,
+                forgiving=self.forgiving,
             )
         return calibrate(
             self.method,
@@ -218,10 +222,11 @@ class Run:
             f"    epsilon={self.epsilon!r},\n    delta={self.delta!r},\n"
             f"    n_components={self.n_components},\n    n_features=data.n_features,\n"
         )
+        allowance = "    forgiving=True,\n" if self.forgiving else ""
         if self.alpha is None:
             return (
                 "from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n"
-                f"    method={self.method!r},\n{promise})"
+                f"    method={self.method!r},\n{promise}{allowance})"
             )
         return (
             f"from privgmm import calibrate\n\nplan = calibrate(\n    {self.method!r},\n{promise}"

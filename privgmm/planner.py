@@ -18,7 +18,15 @@ from privgmm.budget import Budget
 from privgmm.calibration import calibrate, checked, lifted_plan
 from privgmm.errors import InvalidInput
 from privgmm.forecast import best_refinement
-from privgmm.outlook import OUTLOOKS, Core, Outlook, cheapest_core, expected_cores, outlook_at
+from privgmm.outlook import (
+    OUTLOOKS,
+    Core,
+    Outlook,
+    cheapest_core,
+    expected_cores,
+    forgiving_outlooks,
+    outlook_at,
+)
 from privgmm.plan import METHODS, Method, Plan
 from privgmm.renyi import RenyiCurve, gaussian_curve, lifted_mask_curve
 from privgmm.spaces.lifted import MEAN_TOLERANCE
@@ -97,6 +105,7 @@ def best_plan(
     beta: float = _BETA,
     smallest_weight: float | None = None,
     separation: float | None = None,
+    forgiving: bool = False,
     refine: bool = True,
 ) -> Plan:
     """The Auto choice: blocks, split, test, mask and refinement for so many rows.
@@ -120,6 +129,10 @@ def best_plan(
     separation : float, optional
         How many standard deviations apart the nearest two means are expected to be. By default
         4, and 6 or 8 where the rows do not allow 4.
+    forgiving : bool
+        Plan for real data with method `lifted`: components near each other, and fits of blocks
+        that scatter up to two and a half times as widely as those of Gaussian rows. Costs some
+        accuracy and rows, no privacy.
     refine : bool
         Whether to sharpen the coarse release by noisy passes over all rows.
 
@@ -141,8 +154,10 @@ def best_plan(
         )
     if method == "tight":
         return _best_tight(n, budget, b, k, d, _weights(k, smallest_weight, OUTLOOKS[0]))
-    tries: tuple[Outlook, ...] = OUTLOOKS
+    tries = forgiving_outlooks(k) if forgiving else OUTLOOKS
     if separation is not None:
+        if forgiving:
+            raise InvalidInput("separation and forgiving exclude each other: give one of them")
         tries = (outlook_at(positive(separation, "separation")),)
     for outlook in tries:
         weights = _weights(k, smallest_weight, outlook)
@@ -162,25 +177,46 @@ def _weights(k: int, smallest: float | None, outlook: Outlook) -> Array:
 
 
 def hopeful_plan(
-    n_rows: int, budget: Budget, beta: float, k: int, d: int, smallest_weight: float | None = None
+    n_rows: int,
+    budget: Budget,
+    beta: float,
+    k: int,
+    d: int,
+    smallest_weight: float | None = None,
+    *,
+    forgiving: bool = False,
 ) -> Plan | None:
     """The plan of the most hopeful outlook, quicker to find than `best_plan`; None if none."""
-    outlook = OUTLOOKS[-1]
-    weights = _weights(k, smallest_weight, outlook)
-    plan = _best_lifted(n_rows, budget, beta, k, d, weights, outlook, refine=True)
-    return None if plan is None else checked(plan)
+    for outlook in _hopeful(k, forgiving):
+        weights = _weights(k, smallest_weight, outlook)
+        plan = _best_lifted(n_rows, budget, beta, k, d, weights, outlook, refine=True)
+        if plan is not None:
+            return checked(plan)
+    return None
 
 
 def lifted_feasible(
-    n_rows: int, budget: Budget, k: int, d: int, smallest_weight: float | None = None
+    n_rows: int,
+    budget: Budget,
+    k: int,
+    d: int,
+    smallest_weight: float | None = None,
+    *,
+    forgiving: bool = False,
 ) -> bool:
-    """Whether `best_plan` would find a lifted plan for so many rows, without building it.
+    """Whether `best_plan` would find a lifted plan for so many rows, without building it."""
+    return any(
+        _fits_budget(n_rows, budget, k, d, _weights(k, smallest_weight, outlook), outlook)
+        for outlook in _hopeful(k, forgiving)
+    )
 
-    The most hopeful outlook decides: what a careful one allows, it allows too.
+
+def _hopeful(k: int, forgiving: bool) -> tuple[Outlook, ...]:
+    """Outlooks that decide alone: what a careful one allows, the most hopeful allows too.
+
+    Forgiving ones are not ordered like that; the last are the likeliest to allow a plan.
     """
-    outlook = OUTLOOKS[-1]
-    weights = _weights(k, smallest_weight, outlook)
-    return _fits_budget(n_rows, budget, k, d, weights, outlook)
+    return forgiving_outlooks(k)[::-1] if forgiving else OUTLOOKS[-1:]
 
 
 def _fits_budget(

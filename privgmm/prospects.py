@@ -47,6 +47,8 @@ class Question:
     delta : float
     beta : float
     smallest_weight : float, optional
+    forgiving : bool
+        Whether method `lifted` plans for real data, see `best_plan`.
     """
 
     n_components: int
@@ -54,6 +56,7 @@ class Question:
     delta: float = 1e-6
     beta: float = 0.1
     smallest_weight: float | None = None
+    forgiving: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +150,7 @@ def rows_for(question: Question, method: Method, *, epsilon: float, alpha: float
             question.n_components,
             question.n_features,
             question.smallest_weight,
+            forgiving=question.forgiving,
         )
 
     low, high = 3 * _ROWS_PER_DECADE, _MOST_DECADES * _ROWS_PER_DECADE
@@ -173,6 +177,7 @@ def epsilon_for(question: Question, method: Method, *, n_rows: float, alpha: flo
                 question.n_components,
                 question.n_features,
                 question.smallest_weight,
+                forgiving=question.forgiving,
             )
         try:
             return rows_for(question, method, epsilon=epsilon, alpha=alpha) <= n_rows
@@ -214,6 +219,7 @@ def _lifted_plan(question: Question, epsilon: float, n_rows: float, refine: bool
         n_features=question.n_features,
         beta=question.beta,
         smallest_weight=question.smallest_weight,
+        forgiving=question.forgiving,
         refine=refine,
     )
 
@@ -274,6 +280,7 @@ def along_rows(
         question.n_components,
         question.n_features,
         question.smallest_weight,
+        forgiving=question.forgiving,
     )
     if start is None:
         start = _lifted_plan(question, epsilon, enough)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -540,6 +541,22 @@ def test_the_chosen_learner_fits_and_is_written_down(shy: LearnerKind) -> None:
     app.selectbox(key="learner").set_value("em").run()
     assert "belongs to earlier settings: learner was shy" in _words(app)
     assert _spends(app) == 1
+
+
+def test_a_forgiving_plan_is_chosen_kept_in_the_link_and_written_down() -> None:
+    app = _open(n="300,000", k="1", true_k="1", forgiving="true", seeded="true")
+    assert app.toggle(key="forgiving").value
+    last = _shown(_press(app))
+    assert last.settings.forgiving
+    assert "forgiving=True" in script(last.run)
+    plan = last.outcome.result.plan
+    assert plan == last.run.plan(300_000, 2)
+    app.toggle(key="forgiving").set_value(False).run()
+    assert "belongs to earlier settings: forgiving was True" in _words(app)
+    assert plan != dataclasses.replace(last.run, forgiving=False).plan(300_000, 2)
+    # it is the planner's business: with knobs in hand there is none
+    app.toggle(key="auto").set_value(False).run()
+    assert "forgiving" not in [toggle.key for toggle in app.toggle]
 
 
 def test_a_refusal_comes_with_a_hint_for_the_curator_alone(refused: AppTest) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from privgmm import Mixture, gaussian_tv, mixture_tv
+from privgmm import Mixture, Plan, gaussian_tv, mixture_tv
 from privgmm.audit import Finding, Report
 from privgmm.commands import checks, mixtures
 from privgmm.commands import release as release_command
@@ -25,6 +25,7 @@ from privgmm.receipt import verify_receipt
 TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 1.0]], [np.eye(2), 2 * np.eye(2)])
 OPTIONS = ["--k", "2", "--epsilon", "8", "--delta", "1e-5"]
 KNOBS = ["--alpha", "1", "--blocks", "100"]
+FORGIVE = ["--forgiving"]
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +277,24 @@ def test_mixtures_of_very_different_scales_are_compared(
     assert found["half_width"] < 1e-9
 
 
-# ------------------------------------------------------------------------ jitter and hints
+# ------------------------------------------------------------------------ real data
+
+
+def test_a_forgiving_plan_is_asked_for(run: Any, folder: Path, tmp_path: Path) -> None:
+    plain, kind = (
+        run("plan", "--k", 1, "--d", 1, "--json", *more).json() for more in ([], FORGIVE)
+    )
+    assert kind["forgiving"]
+    assert kind["rows_needed"]["lifted"] > plain["rows_needed"]["lifted"]
+    assert kind["rows_needed"]["tight"] == plain["rows_needed"]["tight"]
+    assert "lifted forgiving" in run("plan", "--k", 1, "--d", 1, *FORGIVE).out
+    out = tmp_path / "receipt.json"
+    order = ("release", folder / "data.csv", "--columns", "u", "--k", 1, "--epsilon", 8, *FORGIVE)
+    assert run(*order, "--seed", 0, "--out", out).code == 0
+    plan = Plan.from_dict(json.loads(out.read_text())["plan"])
+    assert plan.budget.covers(plan.spent())
+    for more in (KNOBS, ["--method", "tight"]):
+        assert "automatic" in run(*order, *more).err
 
 
 @pytest.fixture(scope="module")

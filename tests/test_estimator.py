@@ -258,6 +258,7 @@ def test_nothing_works_before_fitting() -> None:
         {"n_blocks": "many"},
         {"method": "best"},
         {"refine": "yes"},
+        {"forgiving": 1},
         {"n_jobs": 0},
         {"n_jobs": "all"},
         {"learner": object()},

@@ -13,10 +13,10 @@ from privgmm.errors import InvalidInput
 from privgmm.forecast import forecast_error
 from privgmm.mixture import Mixture
 from privgmm.plan import Plan, required_separation
-from privgmm.planner import best_plan, lifted_feasible
+from privgmm.planner import best_plan, hopeful_plan, lifted_feasible
 from privgmm.spaces.lifted import LiftedSpace
 from privgmm.spaces.lifted_geometry import lift, lifted_distance
-from privgmm.spread import component_weights
+from privgmm.spread import component_weights, simulated_distances
 
 CASES = [(2, 2, 40_000, 1.0), (1, 5, 100_000, 1.0), (3, 2, 300_000, 0.5), (2, 1, 30_000, 2.0)]
 
@@ -82,9 +82,48 @@ def test_bad_questions() -> None:
         {"delta": 1.0},
         {"smallest_weight": 0.7},
         {"separation": 0.0},
+        {"separation": 3.0, "forgiving": True},
     ):
         with pytest.raises(InvalidInput):
             best_plan(50_000, **(good | change))
+
+
+@pytest.mark.parametrize(("k", "d", "n"), [(1, 2, 40_000), (2, 2, 300_000), (2, 4, 400_000)])
+def test_a_forgiving_plan_lets_fits_scatter_more_within_the_same_budget(
+    k: int, d: int, n: int
+) -> None:
+    plain, kind = (
+        best_plan(n, epsilon=1.0, delta=1e-6, n_components=k, n_features=d, forgiving=forgiving)
+        for forgiving in (False, True)
+    )
+    assert kind.budget == plain.budget
+    assert kind.budget.covers(kind.spent())
+
+    # the same blocks, of rows that are Gaussian, are farther within what is allowed
+    def room(plan: Plan) -> float:
+        share = n // plan.n_blocks
+        scatter = simulated_distances(100, share, (1 / k,) * k, d, seed=0, lifted=True)
+        return plan.tau / float(np.median(scatter))
+
+    assert room(kind) > 1.3 * room(plain)
+    if k > 1:
+        assert kind.separation * kind.tau < component_gap(2.5)
+
+
+def test_forgiving_plans_are_found_exactly_where_they_are_foretold() -> None:
+    budget = Budget(1.0, 1e-6)
+    answers = []
+    for n in (20_000, 60_000, 200_000, 600_000):
+        foretold = lifted_feasible(n, budget, 2, 2, forgiving=True)
+        found = hopeful_plan(n, budget, 0.1, 2, 2, forgiving=True)
+        assert foretold == (found is not None)
+        if foretold:
+            best_plan(n, epsilon=1.0, delta=1e-6, n_components=2, n_features=2, forgiving=True)
+        else:
+            with pytest.raises(InvalidInput, match="no plan"):
+                best_plan(n, epsilon=1.0, delta=1e-6, n_components=2, n_features=2, forgiving=True)
+        answers.append(foretold)
+    assert answers[0] < answers[-1]
 
 
 def test_component_gap_is_the_lifted_distance() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import threading
@@ -62,6 +63,15 @@ def test_rows_are_those_of_the_package(app: AppTest) -> None:
     assert count_in_words(rows[2] / rows[0]) in _words(app)
     assert "Overlap makes block fits scatter more" in _words(app)
     assert len(app.get("plotly_chart")) == 2
+
+
+def test_real_data_can_be_allowed_for() -> None:
+    app = _open(allow="true")
+    assert app.toggle(key="allow").value
+    kind = dataclasses.replace(PLANE, forgiving=True)
+    rows = [rows_for(kind, method, epsilon=1.0, alpha=0.5) for method in ORDER]
+    assert _answers(app) == [count_in_words(n) for n in rows]
+    assert rows[0] > rows_for(PLANE, ORDER[0], epsilon=1.0)
 
 
 def test_epsilon_is_solved_for() -> None:

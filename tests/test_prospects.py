@@ -43,6 +43,7 @@ def test_more_privacy_never_asks_for_fewer_rows(method: Method) -> None:
         ("tight", Question(2, 2, smallest_weight=0.15)),
         ("lifted", Question(2, 2, delta=1e-9)),
         ("lifted", Question(3, 2)),
+        ("lifted", Question(2, 2, forgiving=True)),
     ],
 )
 def test_harder_questions_ask_for_more_rows(method: Method, harder: Question) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "a_seed",
     "a_width",
     "add_budget",
+    "add_forgiving",
     "add_ledger",
     "column_names",
     "ledger_path",
@@ -85,6 +86,16 @@ def add_budget(part: argparse.ArgumentParser) -> None:
     """Epsilon and delta."""
     part.add_argument("--epsilon", type=float, default=1.0, help="TOTAL epsilon (default 1)")
     part.add_argument("--delta", type=float, default=1e-6, help="TOTAL delta (default 1e-6)")
+
+
+def add_forgiving(part: argparse.ArgumentParser) -> None:
+    """Whether to plan for real data."""
+    part.add_argument(
+        "--forgiving",
+        action="store_true",
+        help="plan for real data (method lifted): components near each other, fits that scatter "
+        "more than those of Gaussian rows; costs some accuracy and rows, no privacy",
+    )
 
 
 def add_ledger(part: argparse.ArgumentParser) -> None:

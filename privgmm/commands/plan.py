@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from privgmm.commands.arguments import DONE, Add, a_count, add_budget, number, some_rows
+from privgmm.commands.arguments import (
+    DONE,
+    Add,
+    a_count,
+    add_budget,
+    add_forgiving,
+    number,
+    some_rows,
+)
 from privgmm.plan import METHODS, Method
 from privgmm.prospects import Question, epsilon_for, prospect, rows_for
 from privgmm.terminal import as_json, progress_bar, say
@@ -22,12 +30,13 @@ def add_plan(add: Add) -> None:
     part.add_argument("--d", type=a_count, required=True, help="columns")
     part.add_argument("--rows", type=some_rows, help="how many rows there are")
     add_budget(part)
+    add_forgiving(part)
     part.add_argument("--alpha", type=float, default=0.5, help="for methods tight and paper")
 
 
 def _plan(chosen: argparse.Namespace) -> int:
     """What it takes, without data: rows for each method and budget, chances at your rows."""
-    question = Question(chosen.k, chosen.d, chosen.delta)
+    question = Question(chosen.k, chosen.d, chosen.delta, forgiving=chosen.forgiving)
     asked: list[tuple[Method, float]] = [(method, chosen.epsilon) for method in METHODS]
     asked += [("lifted", epsilon) for epsilon in _EPSILONS]
     progress, found = progress_bar("searches"), []
@@ -45,12 +54,14 @@ def _plan(chosen: argparse.Namespace) -> int:
         "n_features": chosen.d,
         "epsilon": chosen.epsilon,
         "delta": chosen.delta,
+        "forgiving": chosen.forgiving,
         "rows_needed": needs,
         "what_if": what_if,
     }
+    kind = "well separated, lifted forgiving" if chosen.forgiving else "well separated"
     lines = [
         f"Rows needed for {chosen.k} components in {chosen.d} dimensions at epsilon "
-        f"{chosen.epsilon:g}, delta {chosen.delta:g} (well separated, 95 % of runs):",
+        f"{chosen.epsilon:g}, delta {chosen.delta:g} ({kind}, 95 % of runs):",
         *(f"  {method:<8}{number(rows):>12}" for method, rows in needs.items()),
         "What if? Rows for method lifted:",
         *(f"  epsilon {row['epsilon']:<6g}{number(row['rows']):>12}" for row in what_if),

@@ -23,6 +23,7 @@ from privgmm.commands.arguments import (
     a_seed,
     a_width,
     add_budget,
+    add_forgiving,
     add_ledger,
     number,
 )
@@ -61,6 +62,7 @@ def add_release(add: Add) -> None:
     part.add_argument("data", help="a CSV or Parquet file, or the name of a shipped sample")
     part.add_argument("--k", type=a_count, required=True, help="components")
     add_budget(part)
+    add_forgiving(part)
     part.add_argument("--columns", help="names, comma separated; by default all columns of numbers")
     part.add_argument(
         "--groups",
@@ -216,6 +218,11 @@ def _plan_for(source: Source, chosen: argparse.Namespace) -> Plan:
         raise InvalidInput("--alpha and --blocks belong together: give both or neither")
     if chosen.blocks is not None and chosen.blocks > n:
         raise InvalidInput(f"--blocks must be at most the {n:,} {what}")
+    if chosen.forgiving and (chosen.alpha is not None or chosen.method != "lifted"):
+        raise InvalidInput(
+            "--forgiving is for method lifted with all choices automatic: leave --alpha, --blocks "
+            "and --method away"
+        )
     if chosen.alpha is not None:
         return calibrate(
             chosen.method,
@@ -233,6 +240,7 @@ def _plan_for(source: Source, chosen: argparse.Namespace) -> Plan:
         delta=chosen.delta,
         n_components=chosen.k,
         n_features=d,
+        forgiving=chosen.forgiving,
     )
     if plan.method != "lifted" and (need := plan.rows_needed()) > n:
         raise InvalidInput(

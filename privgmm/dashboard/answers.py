@@ -61,6 +61,8 @@ class Ask:
     n_blocks : int or None
         None leaves it to the method.
     n_rows, n_features : int
+    forgiving : bool
+        Whether the planner, where it chooses, allows for real data.
     """
 
     method: Method
@@ -71,11 +73,12 @@ class Ask:
     n_blocks: int | None
     n_rows: int
     n_features: int
+    forgiving: bool = False
 
     @property
     def question(self) -> Question:
         """What stays fixed while rows and epsilon are asked for."""
-        return Question(self.n_components, self.n_features, self.delta)
+        return Question(self.n_components, self.n_features, self.delta, forgiving=self.forgiving)
 
     @property
     def blocks(self) -> int | None:
@@ -111,6 +114,7 @@ def _plan(ask: Ask) -> Plan:
             delta=ask.delta,
             n_components=ask.n_components,
             n_features=ask.n_features,
+            forgiving=ask.forgiving,
         )
     return calibrate(
         ask.method,
@@ -145,7 +149,9 @@ def rows_needed(ask: Ask) -> Future[float]:
 def _passes(ask: Ask) -> bool:
     if ask.alpha is None and ask.method == "lifted":
         budget = Budget(ask.epsilon, ask.delta)
-        return lifted_feasible(ask.n_rows, budget, ask.n_components, ask.n_features)
+        return lifted_feasible(
+            ask.n_rows, budget, ask.n_components, ask.n_features, forgiving=ask.forgiving
+        )
     try:
         return _plan(ask).rows_needed() <= ask.n_rows
     except InvalidInput:

@@ -8,7 +8,12 @@ from privgmm.dashboard.answers import DEFAULT_ALPHA
 from privgmm.dashboard.foresight import ALPHA, EPSILON, ROWS, Asked
 from privgmm.dashboard.frame import slider_ends
 from privgmm.dashboard.lessons import Writer
-from privgmm.dashboard.promise import choose_alpha, choose_delta, choose_epsilon
+from privgmm.dashboard.promise import (
+    choose_alpha,
+    choose_delta,
+    choose_epsilon,
+    choose_forgiving,
+)
 from privgmm.dashboard.words import count_in_words
 from privgmm.prospects import Question
 
@@ -25,6 +30,7 @@ WRITERS: dict[str, Writer] = {
     "failure": lambda value: f"{value:.0e}",
     "accuracy": lambda value: f"{value:g}",
     "weight": lambda value: f"{value:g}",
+    "allow": lambda on: str(on).lower(),
 }
 
 
@@ -99,7 +105,8 @@ def ask() -> Asked:
         help="The share of rows in the smallest component. Rare components need more rows. Empty: "
         "about equal shares.",
     )
-    question = Question(int(k), int(d), delta=delta, smallest_weight=smallest)
+    forgiving = choose_forgiving("allow")
+    question = Question(int(k), int(d), delta=delta, smallest_weight=smallest, forgiving=forgiving)
     return Asked(str(unknown), question, epsilon, alpha, float(n_rows))
 
 
@@ -122,5 +129,7 @@ def asked_in_words(asked: Asked) -> str:
         parts.append(f"α = {asked.alpha:g}")
     if q.smallest_weight is not None:
         parts.append(f"smallest weight {q.smallest_weight:g}")
+    if q.forgiving:
+        parts.append("forgiving")
     unknown = "rows" if asked.solve == ROWS else asked.solve
     return f"{', '.join(parts)}. Unknown: {unknown}."

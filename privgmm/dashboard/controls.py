@@ -5,7 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from privgmm.calibration import METHODS
-from privgmm.dashboard.promise import choose_alpha, choose_delta, choose_epsilon
+from privgmm.dashboard.promise import (
+    choose_alpha,
+    choose_delta,
+    choose_epsilon,
+    choose_forgiving,
+)
 from privgmm.dashboard.state import Settings
 from privgmm.dashboard.words import METHOD_WORDS, method_label
 from privgmm.datasets import Dataset
@@ -42,7 +47,9 @@ def choose_settings(dataset: Dataset) -> Settings:
     learner = _choose_learner()
     epsilon = choose_epsilon("epsilon")
     delta = choose_delta("delta")
-    alpha, n_blocks = _choose_accuracy()
+    automatic = _choose_automatic()
+    alpha, n_blocks = (None, None) if automatic else _choose_accuracy()
+    forgiving = automatic and method == "lifted" and choose_forgiving("forgiving")
     return Settings(
         data=dataset.fingerprint,
         data_name=dataset.name,
@@ -54,6 +61,7 @@ def choose_settings(dataset: Dataset) -> Settings:
         n_blocks=n_blocks,
         seed=_choose_noise(),
         learner=learner,
+        forgiving=forgiving,
     )
 
 
@@ -128,9 +136,8 @@ def _choose_noise() -> int | None:
     return int(seed)
 
 
-def _choose_accuracy() -> tuple[float | None, int | None]:
-    """Accuracy target and number of blocks; None where the planner is to choose."""
-    automatic = st.toggle(
+def _choose_automatic() -> bool:
+    return st.toggle(
         "Auto: the plan with the least error",
         value=True,
         key="auto",
@@ -138,8 +145,10 @@ def _choose_accuracy() -> tuple[float | None, int | None]:
         persist_state="session",
         help="Chooses accuracy, blocks and refinement from the number of rows alone",
     )
-    if automatic:
-        return None, None
+
+
+def _choose_accuracy() -> tuple[float, int | None]:
+    """Accuracy target and number of blocks; None for the method's own number."""
     alpha = choose_alpha("alpha", remark="Smaller asks for more rows.")
     blocks = st.number_input(
         "Blocks t",

@@ -240,6 +240,7 @@ _WRITERS: dict[str, Writer] = {
     "epsilon": lambda value: f"{value:g}",
     "delta": lambda value: f"{value:.0e}",
     "auto": lambda on: str(on).lower(),
+    "forgiving": lambda on: str(on).lower(),
     "alpha": lambda value: f"{value:g}",
     "t": str,
     "seeded": lambda on: str(on).lower(),

@@ -9,7 +9,7 @@ import streamlit as st
 from privgmm.dashboard.answers import DEFAULT_ALPHA, EPSILONS
 from privgmm.dashboard.frame import slider_ends
 
-__all__ = ["ALPHAS", "DELTAS", "choose_alpha", "choose_delta", "choose_epsilon"]
+__all__ = ["ALPHAS", "DELTAS", "choose_alpha", "choose_delta", "choose_epsilon", "choose_forgiving"]
 
 DELTAS = (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
@@ -77,3 +77,16 @@ def choose_alpha(key: str, *, remark: str) -> float:
     )
     slider_ends("more exact", "fewer rows")
     return float(value)
+
+
+def choose_forgiving(key: str) -> bool:
+    """Whether method lifted is to allow for real data."""
+    return st.toggle(
+        "Forgiving: allow for real data",
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        help="Real rows are no Gaussian mixture: components lie nearer and the fits of blocks "
+        "scatter more widely than of generated rows. Allowing for it costs some accuracy and "
+        "rows, no privacy. For method lifted.",
+    )

@@ -31,6 +31,7 @@ _NAMES = {
     "n_components": "components",
     "n_blocks": "blocks",
     "seed": "noise seed",
+    "forgiving": "forgiving",
 }
 
 
@@ -54,6 +55,8 @@ class Settings:
         None for cryptographic noise.
     learner : str
         A name in `privgmm.learners.choice.LEARNERS`. No plan depends on it.
+    forgiving : bool
+        Whether the planner, where it chooses, allows for real data.
     """
 
     data: str
@@ -66,6 +69,7 @@ class Settings:
     n_blocks: int | None
     seed: int | None
     learner: str = DEFAULT_LEARNER
+    forgiving: bool = False
 
     @property
     def most_components(self) -> int | None:
@@ -95,6 +99,7 @@ class Settings:
             n_blocks=self.n_blocks,
             n_rows=dataset.n_rows,
             n_features=dataset.n_features,
+            forgiving=self.forgiving,
         )
 
     def run(self, rows: Rows, n_blocks: int | None) -> Run:
@@ -109,6 +114,7 @@ class Settings:
             None if self.alpha is None else n_blocks,
             self.seed,
             self.learner,
+            self.forgiving,
         )
 
 

@@ -23,6 +23,7 @@ from privgmm.bounds import (
     theorem_b_2,
 )
 from privgmm.budget import Budget
+from privgmm.bundle import make_bundle
 from privgmm.calibration import calibrate
 from privgmm.datasets import (
     Dataset,
@@ -39,6 +40,8 @@ from privgmm.jitter import jittered
 from privgmm.learnable import Learnability, learnable
 from privgmm.learners import Learner
 from privgmm.learners.em import EM
+from privgmm.learners.goodness import goodness_of_fit
+from privgmm.learners.moments import Moments
 from privgmm.ledger import Ledger, MemoryLedger
 from privgmm.ledger_store import SQLiteLedger
 from privgmm.matching import bottleneck_matching
@@ -48,7 +51,7 @@ from privgmm.noise import DiscreteGaussian, TruncatedLaplace
 from privgmm.plan import METHODS, Plan
 from privgmm.planner import best_plan
 from privgmm.populous import Bottom, PopulousTest, private_populous_estimator
-from privgmm.receipt import make_receipt, verify_receipt
+from privgmm.receipt import make_receipt, verify_receipt, write_receipt
 from privgmm.refinement import Refinement
 from privgmm.release import CuratorView, Outcome, Refusal, Release, release
 from privgmm.renyi import RenyiCurve
@@ -82,6 +85,7 @@ __all__ = [
     "MemoryLedger",
     "Mixture",
     "MixtureBatch",
+    "Moments",
     "Outcome",
     "PaperSpace",
     "Plan",
@@ -107,12 +111,14 @@ __all__ = [
     "gaussian_hockey_stick",
     "gaussian_tv",
     "generate",
+    "goodness_of_fit",
     "jittered",
     "kl_divergence",
     "learnable",
     "lemma_6_3",
     "load_sample",
     "load_table",
+    "make_bundle",
     "make_receipt",
     "mixture_tv",
     "pinsker",
@@ -124,6 +130,7 @@ __all__ = [
     "theorem_b_1",
     "theorem_b_2",
     "verify_receipt",
+    "write_receipt",
 ]
 
 

@@ -241,6 +241,7 @@ PROMISED = [
     "CuratorView",
     "EM",
     "Mixture",
+    "Moments",
     "MixtureBatch",
     "Outcome",
     "Plan",

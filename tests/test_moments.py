@@ -162,6 +162,17 @@ def test_thin_sheets_in_a_wide_cloud_are_told_apart(d: int, seed: int) -> None:
     assert worst_error(Moments(3).fit(rows, rng=0), truth) < 3 * floor
 
 
+@pytest.mark.parametrize(("d", "seed"), [(2, 0), (2, 1), (5, 2), (5, 3)])
+def test_crossed_needles_are_told_apart(d: int, seed: int) -> None:
+    """Each component has condition 1e6 along axes of its own, which no map of the data undoes."""
+    axes = [turned(d, seed), turned(d, seed + 10)]
+    needles = [(q * np.geomspace(1, 1e-6, d)) @ q.T for q in axes]
+    truth = Mixture([0.35, 0.65], [np.zeros(d), np.eye(d)[0]], needles)
+    rows, labels = truth.sample_with_labels(10_000, rng=seed)
+    floor = worst_error(labelled_fit(rows, labels), truth)
+    assert worst_error(Moments(2).fit(rows, rng=0), truth) < 1.5 * floor
+
+
 def test_what_is_beyond_moments_alone_is_said() -> None:
     """Four components in five dimensions from 800 rows: no precise fit, and no claim to one."""
     truth = asymmetric_mixture(4, 5, separation=3.0)

@@ -17,7 +17,7 @@ from privgmm.datasets import load_sample
 from privgmm.errors import InvalidInput
 from privgmm.plan import Method
 from privgmm.planner import best_plan
-from privgmm.release import release
+from privgmm.release import Outcome, release
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text()
@@ -67,7 +67,7 @@ def _mentions(words: str, statement: str) -> bool:
 
 
 def test_the_examples_run() -> None:
-    first, second = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    first, second, third = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(compile(first, "README.md", "exec"), {"__name__": "readme"})
@@ -75,6 +75,9 @@ def test_the_examples_run() -> None:
     # five noise scales from a refusal: one run in a million
     exec(compile(second, "README.md", "exec"), names)
     assert sorted(np.asarray(names["labels"]).tolist()) == [0, 1]
+    exec(compile(third, "README.md", "exec"), names)
+    assert isinstance(names["moments"], Outcome)
+    assert names["moments"].released
     # The noise is not seeded, so either answer may come; the promise is the same.
     assert re.search(r"(released|refused) at a total of \(ε = (1|0\.9\d*), δ", said.getvalue())
 

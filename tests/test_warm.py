@@ -11,6 +11,8 @@ from privgmm.warm import warm
 
 MODULES = (
     "privgmm.contour",
+    "privgmm.learners.polish",
+    "privgmm.line_integrals",
     "privgmm.matching",
     "privgmm.pairwise_kernels",
     "privgmm.refinement",

@@ -40,6 +40,7 @@ STATES: dict[str, dict[str, str | list[str]]] = {
         "failure": "1e-07",
         "accuracy": "0.75",
         "weight": "0.2",
+        "allow": "true",
         "whatif": "false",
     },
     "Audit": {"audit": "Guess", "audit_epsilon": "2", "neighbours": "The worst case"},
@@ -49,7 +50,7 @@ STATES: dict[str, dict[str, str | list[str]]] = {
 CONTROLS = {
     "How_it_works": {"film"},
     "Theorem_1_8": {"zoom", "x1", "turn2", "dimensions", "kinds", "ratio"},
-    "Planner": {"solve", "components", "budget", "failure", "accuracy", "weight"},
+    "Planner": {"solve", "components", "budget", "failure", "accuracy", "weight", "allow"},
     "Audit": {"audit", "audit_epsilon", "neighbours"},
 }
 """What a lesson hides; what is left, such as the film's Play, is what it is about."""

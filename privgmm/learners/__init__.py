@@ -6,16 +6,17 @@ rows and on its own seed, and on nothing else. Changing a row changes one fit.
 
 from __future__ import annotations
 
+import abc
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, finite_array
 from privgmm.errors import InvalidInput
-from privgmm.mixture import MixtureBatch
+from privgmm.mixture import Mixture, MixtureBatch
 
-__all__ = ["BlockRandomness", "Learner", "Seeds", "block_seeds"]
+__all__ = ["BlockRandomness", "Learner", "ReasonedLearner", "Seeds", "as_blocks", "block_seeds"]
 
 Seeds = npt.NDArray[np.uint64]
 BlockRandomness = np.random.Generator | int | Seeds | None
@@ -37,6 +38,58 @@ class Learner(Protocol):
         function of ``blocks[i]`` and ``rng[i]`` alone.
         """
         ...
+
+
+class ReasonedLearner(abc.ABC):
+    """A learner that says of each block why it has no fit; the rest follows from that."""
+
+    n_components: int
+
+    @abc.abstractmethod
+    def fit_blocks_with_reasons(
+        self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
+    ) -> tuple[MixtureBatch, list[str]]:
+        """Like `fit_blocks`, with a reason a block: empty, or why it has no fit.
+
+        The reasons speak about the data: for the curator only.
+        """
+
+    @abc.abstractmethod
+    def remedy(self, reason: str) -> str:
+        """What to do about one of the reasons."""
+
+    def fit_blocks(self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None) -> MixtureBatch:
+        """Fit each block (s, d) of blocks (t, s, d).
+
+        Parameters
+        ----------
+        blocks : array-like (t, s, d)
+        rng : Generator, int, array of t uint64 seeds, or None
+            With an array, fit i is a function of ``blocks[i]`` and ``rng[i]`` alone.
+        """
+        return self.fit_blocks_with_reasons(blocks, rng=rng)[0]
+
+    def fit(self, rows: npt.ArrayLike, *, rng: BlockRandomness = None) -> Mixture:
+        """Fit one mixture to rows (n, d)."""
+        x = finite_array(rows, "rows", (None, None))
+        batch, (reason,) = self.fit_blocks_with_reasons(x[None], rng=rng)
+        if reason:
+            raise InvalidInput(
+                f"rows of shape {x.shape} allow no fit of {self.n_components} components "
+                f"({reason}): {self.remedy(reason)}"
+            )
+        return batch[0]
+
+
+def as_blocks(blocks: npt.ArrayLike) -> Array:
+    """Blocks as a C-ordered float64 array (t, s, d); their values are not looked at."""
+    try:
+        array = np.ascontiguousarray(blocks, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(f"blocks must hold numbers only: {problem}") from problem
+    if array.ndim != 3 or array.shape[2] == 0:
+        raise InvalidInput(f"blocks must have shape (blocks, rows, columns), got {array.shape}")
+    return array
 
 
 def block_seeds(rng: BlockRandomness, n_blocks: int) -> Seeds:

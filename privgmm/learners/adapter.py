@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from privgmm.arrays import Array, finite_array
 from privgmm.errors import InvalidInput
-from privgmm.learners import BlockRandomness, block_seeds
+from privgmm.learners import BlockRandomness, ReasonedLearner, as_blocks, block_seeds
 from privgmm.mixture import Mixture, MixtureBatch
 
 __all__ = ["FromEstimator", "full_covariances"]
@@ -89,7 +89,7 @@ def full_covariances(
 
 
 @dataclasses.dataclass(frozen=True)
-class FromEstimator:
+class FromEstimator(ReasonedLearner):
     """A learner out of anything with scikit-learn's ``fit``, ``weights_`` and the rest.
 
     Parameters
@@ -145,17 +145,6 @@ class FromEstimator:
         object.__setattr__(self, "n_components", _components_of(estimator))
         object.__setattr__(self, "estimator", _unfitted(estimator))
 
-    def fit_blocks(self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None) -> MixtureBatch:
-        """Fit each block (s, d) of blocks (t, s, d).
-
-        Parameters
-        ----------
-        blocks : array-like (t, s, d)
-        rng : Generator, int, array of t uint64 seeds, or None
-            With an array, fit i is a function of ``blocks[i]`` and ``rng[i]`` alone.
-        """
-        return self.fit_blocks_with_reasons(blocks, rng=rng)[0]
-
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
@@ -163,12 +152,7 @@ class FromEstimator:
 
         The reasons speak about the data: for the curator only.
         """
-        try:
-            rows = np.asarray(blocks, dtype=np.float64)
-        except (TypeError, ValueError) as problem:
-            raise InvalidInput(f"blocks must hold numbers only: {problem}") from problem
-        if rows.ndim != 3 or rows.shape[2] == 0:
-            raise InvalidInput(f"blocks must have shape (blocks, rows, columns), got {rows.shape}")
+        rows = as_blocks(blocks)
         t, _, d = rows.shape
         k = self.n_components
         seeds = block_seeds(rng, t)
@@ -186,16 +170,11 @@ class FromEstimator:
                 reasons[i] = fit
         return MixtureBatch.from_cholesky(weights, means, roots, ok), reasons
 
-    def fit(self, rows: npt.ArrayLike, *, rng: BlockRandomness = None) -> Mixture:
-        """Fit one mixture to rows (n, d)."""
-        x = finite_array(rows, "rows", (None, None))
-        batch, (reason,) = self.fit_blocks_with_reasons(x[None], rng=rng)
-        if reason:
-            raise InvalidInput(
-                f"rows of shape {x.shape} allow no fit by {type(self.estimator).__name__} "
-                f"({reason}): change its settings or the number of components"
-            )
-        return batch[0]
+    def remedy(self, reason: str) -> str:
+        """What to do about one of the reasons."""
+        if reason == "too few rows":
+            return "use more rows or fewer components"
+        return f"change the settings of {type(self.estimator).__name__} or the number of components"
 
 
 def _bare(estimator: Any) -> Any:

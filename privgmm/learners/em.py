@@ -19,12 +19,21 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from privgmm.arrays import Array, IntArray, finite_array, positive
+from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
-from privgmm.learners import BlockRandomness, Seeds, ascent, block_seeds, kernels, seeding
+from privgmm.learners import (
+    BlockRandomness,
+    ReasonedLearner,
+    Seeds,
+    as_blocks,
+    ascent,
+    block_seeds,
+    kernels,
+    seeding,
+)
 from privgmm.learners.kernels import CHUNK, FITTED, compiled, whiten
 from privgmm.learners.seeding import search, uniform
-from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.mixture import MixtureBatch
 
 __all__ = ["EM", "warm"]
 
@@ -146,7 +155,7 @@ _fit_range = _compile_fit_range(
 
 
 @dataclasses.dataclass(frozen=True)
-class EM:
+class EM(ReasonedLearner):
     """Maximum-likelihood mixtures of k Gaussians with full covariances.
 
     Parameters
@@ -180,6 +189,7 @@ class EM:
 
     Examples
     --------
+    >>> from privgmm.mixture import Mixture
     >>> truth = Mixture([0.4, 0.6], [[0.0, 0.0], [6.0, 0.0]], [np.eye(2), np.eye(2)])
     >>> blocks = truth.sample(4000, rng=0).reshape(4, 1000, 2)
     >>> fits = EM(2).fit_blocks(blocks, rng=0)
@@ -206,17 +216,6 @@ class EM:
         if self.prior_rows != 0:
             positive(self.prior_rows, "prior_rows")
 
-    def fit_blocks(self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None) -> MixtureBatch:
-        """Fit each block (s, d) of blocks (t, s, d).
-
-        Parameters
-        ----------
-        blocks : array-like (t, s, d)
-        rng : Generator, int, array of t uint64 seeds, or None
-            With an array, fit i is a function of ``blocks[i]`` and ``rng[i]`` alone.
-        """
-        return self.fit_blocks_with_reasons(blocks, rng=rng)[0]
-
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
@@ -225,7 +224,7 @@ class EM:
         The reasons are "not finite", "out of range", "rank-deficient", "too few rows" and
         "component collapsed". They speak about the data: for the curator only.
         """
-        rows = _as_blocks(blocks)
+        rows = _read_only(as_blocks(blocks))
         t, _, d = rows.shape
         k = self.n_components
         seeds = block_seeds(rng, t)
@@ -234,10 +233,10 @@ class EM:
         parameters = k * (1 + d + d * (d + 1) // 2)
         starts, wide, telling = 8 if k >= 5 else 4, _WIDE_STARTS, _TELLING
         if self.n_restarts is not None:
-            starts, wide, telling = min(starts, self.n_restarts), 0, -np.inf
-            wide = int(self.n_restarts) - starts
+            starts = min(starts, int(self.n_restarts))
+            wide, telling = int(self.n_restarts) - starts, -np.inf
         options = (
-            int(starts),
+            starts,
             wide,
             telling,
             max(_TRIAL_ROWS if k < 5 else 2 * _TRIAL_ROWS, 4 * parameters),
@@ -263,27 +262,9 @@ class EM:
         batch = MixtureBatch.from_cholesky(weights, means, roots, reasons == FITTED)
         return batch, [_REASONS[int(reason)] for reason in reasons]
 
-    def fit(self, rows: npt.ArrayLike, *, rng: BlockRandomness = None) -> Mixture:
-        """Fit one mixture to rows (n, d)."""
-        x = finite_array(rows, "rows", (None, None))
-        batch, (reason,) = self.fit_blocks_with_reasons(x[None], rng=rng)
-        if reason:
-            raise InvalidInput(
-                f"rows of shape {x.shape} allow no fit of {self.n_components} components "
-                f"({reason}): {_REMEDIES[reason]}"
-            )
-        return batch[0]
-
-
-def _as_blocks(blocks: npt.ArrayLike) -> Array:
-    """Blocks as a read-only C-ordered float64 array (t, s, d); their values are not looked at."""
-    try:
-        array = np.ascontiguousarray(blocks, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InvalidInput(f"blocks must hold numbers only: {problem}") from problem
-    if array.ndim != 3 or array.shape[2] == 0:
-        raise InvalidInput(f"blocks must have shape (blocks, rows, columns), got {array.shape}")
-    return _read_only(array)
+    def remedy(self, reason: str) -> str:
+        """What to do about one of the reasons."""
+        return _REMEDIES[reason]
 
 
 def _read_only(array: npt.NDArray[_T]) -> npt.NDArray[_T]:

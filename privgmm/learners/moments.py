@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from privgmm.arrays import Array, finite_array, positive
+from privgmm.arrays import Array, positive
 from privgmm.errors import InvalidInput
-from privgmm.learners import BlockRandomness, block_seeds, kernels
+from privgmm.learners import BlockRandomness, ReasonedLearner, as_blocks, block_seeds, kernels
 from privgmm.learners.estimation import Estimate, Features, estimate
 from privgmm.learners.hierarchy import deepest, is_hidden
 from privgmm.learners.polish import Polished, Whitened, polish, whitened
-from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.mixture import MixtureBatch
 
 __all__ = ["MOST_COMPONENTS", "Moments", "warm"]
 
@@ -52,7 +52,7 @@ _WHITENING = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Moments:
+class Moments(ReasonedLearner):
     """Mixtures of k <= 4 Gaussians from moments, polished by maximum likelihood.
 
     Parameters
@@ -98,6 +98,7 @@ class Moments:
 
     Examples
     --------
+    >>> from privgmm.mixture import Mixture
     >>> truth = Mixture([0.4, 0.6], [[0.0, 0.0], [6.0, 0.0]], [np.eye(2), np.eye(2)])
     >>> fit = Moments(2, polish=0).fit(truth.sample(2000, rng=0), rng=0)
     >>> np.sort(fit.weights).round(1).tolist()
@@ -130,17 +131,6 @@ class Moments:
             raise InvalidInput(f"polish must be an integer >= 0 or None, got {passes!r}")
         positive(self.tol, "tol", below=1.0)
 
-    def fit_blocks(self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None) -> MixtureBatch:
-        """Fit each block (s, d) of blocks (t, s, d).
-
-        Parameters
-        ----------
-        blocks : array-like (t, s, d)
-        rng : Generator, int, array of t uint64 seeds, or None
-            With an array, fit i is a function of ``blocks[i]`` and ``rng[i]`` alone.
-        """
-        return self.fit_blocks_with_reasons(blocks, rng=rng)[0]
-
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
@@ -150,7 +140,7 @@ class Moments:
         "weight at its floor", "moments too imprecise" (these for ``polish=0`` only) and "polish
         did not converge". They speak about the data: for the curator only.
         """
-        rows = _as_blocks(blocks)
+        rows = as_blocks(blocks)
         t, _, d = rows.shape
         k = self.n_components
         seeds = block_seeds(rng, t)
@@ -167,16 +157,9 @@ class Moments:
         ok = np.array([reason == "" for reason in reasons], dtype=bool)
         return MixtureBatch.from_cholesky(weights, means, roots, ok), reasons
 
-    def fit(self, rows: npt.ArrayLike, *, rng: BlockRandomness = None) -> Mixture:
-        """Fit one mixture to rows (n, d)."""
-        x = finite_array(rows, "rows", (None, None))
-        batch, (reason,) = self.fit_blocks_with_reasons(x[None], rng=rng)
-        if reason:
-            raise InvalidInput(
-                f"rows of shape {x.shape} allow no fit of {self.n_components} components "
-                f"({reason}): {_REMEDIES[reason]}"
-            )
-        return batch[0]
+    def remedy(self, reason: str) -> str:
+        """What to do about one of the reasons."""
+        return _REMEDIES[reason]
 
     def _fit_block(self, block: Array, seed: int) -> Polished | str:
         """The fit of one block (s, d) in its own units, or why there is none."""
@@ -232,17 +215,6 @@ class Moments:
         if self.polish is None and not best.converged:
             return "polish did not converge"
         return best
-
-
-def _as_blocks(blocks: npt.ArrayLike) -> Array:
-    """Blocks as a C-ordered float64 array (t, s, d); their values are not looked at."""
-    try:
-        array = np.ascontiguousarray(blocks, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InvalidInput(f"blocks must hold numbers only: {problem}") from problem
-    if array.ndim != 3 or array.shape[2] == 0:
-        raise InvalidInput(f"blocks must have shape (blocks, rows, columns), got {array.shape}")
-    return array
 
 
 def warm() -> None:

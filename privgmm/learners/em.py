@@ -200,7 +200,7 @@ class EM(ReasonedLearner):
     n_components: int
     _: dataclasses.KW_ONLY
     n_restarts: int | None = None
-    tol: float = 1e-7
+    tol: float = 3e-7
     max_iter: int = 500
     prior_rows: float = 0.0
     n_threads: int | None = None

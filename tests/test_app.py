@@ -559,6 +559,16 @@ def test_a_forgiving_plan_is_chosen_kept_in_the_link_and_written_down() -> None:
     assert "forgiving" not in [toggle.key for toggle in app.toggle]
 
 
+def test_too_few_rows_for_a_forgiving_plan_can_do_with_a_plain_one() -> None:
+    app = _settled(_open(n="100,000", forgiving="true"))
+    assert app.button(key="release").disabled
+    assert app.button(key="fix_method").label == "Allow for less"
+    app.button(key="fix_method").click().run()
+    app = _settled(app)
+    assert not app.toggle(key="forgiving").value
+    assert not app.button(key="release").disabled
+
+
 def test_a_refusal_comes_with_a_hint_for_the_curator_alone(refused: AppTest) -> None:
     """The paper's constants refuse rows whose blocks agree: more rows would help, no other k."""
     hint = refused.session_state["explore_hint"]

@@ -98,7 +98,8 @@ class Remedies:
     epsilon : float or None
         A larger budget; None where none offered is large enough.
     automatic : bool
-        Whether method `lifted` with all choices automatic would pass as things stand.
+        Whether method `lifted` with all choices automatic and nothing allowed for would pass as
+        things stand.
     """
 
     epsilon: float | None
@@ -176,7 +177,9 @@ def _first(asks: Sequence[Ask]) -> Ask | None:
 def _remedies(ask: Ask) -> Remedies:
     dearer = [dataclasses.replace(ask, epsilon=e) for e in EPSILONS if e > ask.epsilon]
     found = _first(dearer)
-    automatic = dataclasses.replace(ask, method="lifted", alpha=None, n_blocks=None)
+    automatic = dataclasses.replace(
+        ask, method="lifted", alpha=None, n_blocks=None, forgiving=False
+    )
     return Remedies(
         epsilon=None if found is None else found.epsilon,
         automatic=automatic != ask and _passes(automatic),

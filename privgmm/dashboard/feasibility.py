@@ -187,7 +187,10 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
             fixes.append(_Fix("rows", f"Draw {enough[0]:,} rows", _MORE, {"n": enough[0]}))
     if known.remedies is not None and known.remedies.automatic:
         label = "Let Auto choose" if known.ask.method == "lifted" else "Use Lifted and Auto"
-        fixes.append(_Fix("method", label, _AUTO, {"method": "lifted", "auto": True}))
+        if known.ask.forgiving:
+            label = "Allow for less"
+        plain = {"method": "lifted", "auto": True, "forgiving": False}
+        fixes.append(_Fix("method", label, _AUTO, plain))
     if fixes:
         buttons = st.container(horizontal=True, key="remedies")
         for fix in fixes:

@@ -57,6 +57,7 @@ _REMEDIES = {
 }
 _WIDE_STARTS = 24
 _TELLING = 2.0  # a good fit's misfit is above this in one block of fifty
+_LEFT = 1e-3  # nats in all: a thirtieth of a standard error, whatever the rows
 _TRIAL_PASSES = 5
 _TRIAL_ROWS = 512  # twice that from k = 5 on, or four a parameter
 
@@ -170,7 +171,7 @@ class EM(ReasonedLearner):
         optimum than the others does not agree with them.
     tol : float
         A fit has converged when what it may still gain, its last gain and its last step squared
-        (in standard errors) are below `tol` nats a row.
+        (in standard errors) are below `tol` nats a row, and below a thousandth of a nat in all.
     max_iter : int
         Most passes over all rows of a block.
     prior_rows : float
@@ -225,7 +226,7 @@ class EM(ReasonedLearner):
         "component collapsed". They speak about the data: for the curator only.
         """
         rows = _read_only(as_blocks(blocks))
-        t, _, d = rows.shape
+        t, s, d = rows.shape
         k = self.n_components
         seeds = block_seeds(rng, t)
         weights, means = np.empty((t, k)), np.empty((t, k, d))
@@ -242,7 +243,7 @@ class EM(ReasonedLearner):
             max(_TRIAL_ROWS if k < 5 else 2 * _TRIAL_ROWS, 4 * parameters),
             _TRIAL_PASSES,
             int(self.max_iter),
-            float(self.tol),
+            min(float(self.tol), _LEFT / max(s, 1)),
             float(self.prior_rows),
         )
 

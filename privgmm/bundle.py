@@ -9,7 +9,6 @@ import html
 import importlib.util
 import io
 import os
-import secrets
 import textwrap
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from privgmm.arrays import whole_number
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.notebook import as_notebook
-from privgmm.receipt import make_receipt, receipt_text, verify_receipt
+from privgmm.receipt import make_receipt, receipt_text, verify_receipt, write_whole
 from privgmm.release import Outcome
 from privgmm.results import Refusal, Release
 
@@ -78,14 +77,7 @@ def make_bundle(
     needs no network), ``notebook.ipynb`` and ``README.txt``.
     """
     content = bundle_bytes(source, n_rows=n_rows, seed=seed, columns=columns)
-    target = Path(path)
-    part = target.parent / f".privgmm-{secrets.token_hex(6)}.part"
-    try:
-        part.write_bytes(content)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return target
+    return write_whole(path, content)
 
 
 def bundle_bytes(

@@ -15,7 +15,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from privgmm.calibration import calibrate
 from privgmm.datasets import (
     GENERATORS,
     Dataset,
@@ -27,7 +26,7 @@ from privgmm.datasets import (
 from privgmm.errors import InvalidInput
 from privgmm.learners.choice import LEARNERS
 from privgmm.plan import Method, Plan
-from privgmm.planner import best_plan
+from privgmm.planner import plan_as_asked
 
 __all__ = [
     "DEFAULT_LEARNER",
@@ -196,24 +195,16 @@ class Run:
 
     def plan(self, n_rows: int, n_features: int) -> Plan:
         """The plan for so many rows and columns."""
-        if self.alpha is None:
-            return best_plan(
-                n_rows,
-                method=self.method,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                n_components=self.n_components,
-                n_features=n_features,
-                forgiving=self.forgiving,
-            )
-        return calibrate(
-            self.method,
+        return plan_as_asked(
+            n_rows,
+            method=self.method,
             epsilon=self.epsilon,
             delta=self.delta,
-            alpha=self.alpha,
             n_components=self.n_components,
             n_features=n_features,
+            alpha=self.alpha,
             n_blocks=self.n_blocks,
+            forgiving=self.forgiving,
         )
 
     def plan_code(self) -> str:

@@ -32,7 +32,7 @@ from privgmm.renyi import RenyiCurve, gaussian_curve, lifted_mask_curve
 from privgmm.spaces.lifted import MEAN_TOLERANCE
 from privgmm.spread import component_weights
 
-__all__ = ["best_plan", "hopeful_plan", "lifted_feasible"]
+__all__ = ["best_plan", "hopeful_plan", "lifted_feasible", "plan_as_asked"]
 
 _ALPHAS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
 _BETA = 0.1
@@ -167,6 +167,40 @@ def best_plan(
     raise InvalidInput(
         f"no plan is expected to release {k} components in {d} dimensions from {n} rows within "
         f"{budget}: raise epsilon or delta, bring more rows, or use calibrate to try anyway"
+    )
+
+
+def plan_as_asked(
+    n_rows: int,
+    *,
+    method: Method,
+    epsilon: float,
+    delta: float,
+    n_components: int,
+    n_features: int,
+    alpha: float | None = None,
+    n_blocks: int | None = None,
+    forgiving: bool = False,
+) -> Plan:
+    """What a front door asks for: with an `alpha` the plan of `calibrate`, else of `best_plan`."""
+    if alpha is None:
+        return best_plan(
+            n_rows,
+            method=method,
+            epsilon=epsilon,
+            delta=delta,
+            n_components=n_components,
+            n_features=n_features,
+            forgiving=forgiving,
+        )
+    return calibrate(
+        method,
+        epsilon=epsilon,
+        delta=delta,
+        alpha=alpha,
+        n_components=n_components,
+        n_features=n_features,
+        n_blocks=n_blocks,
     )
 
 

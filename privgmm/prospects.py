@@ -27,6 +27,7 @@ __all__ = [
     "along_rows",
     "alpha_for",
     "epsilon_for",
+    "first_step",
     "prospect",
     "rows_for",
 ]
@@ -121,7 +122,7 @@ def _grid_rows(step: int) -> int:
     return round(10 ** (step / _ROWS_PER_DECADE))
 
 
-def _first(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+def first_step(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
     """The smallest step in low..high from which `holds` is true, None if it is not at high."""
     if not holds(high):
         return None
@@ -160,7 +161,7 @@ def rows_for(question: Question, method: Method, *, epsilon: float, alpha: float
     reached = low
     while reached < high and not holds(reached):
         low, reached = reached + 1, reached + _ROWS_PER_DECADE
-    step = _first(low, min(reached, high), holds)
+    step = first_step(low, min(reached, high), holds)
     return math.inf if step is None else _grid_rows(step)
 
 
@@ -185,7 +186,7 @@ def epsilon_for(question: Question, method: Method, *, n_rows: float, alpha: flo
             # no number of blocks passes within so small a budget
             return False
 
-    step = _first(0, len(grid) - 1, holds)
+    step = first_step(0, len(grid) - 1, holds)
     return math.inf if step is None else float(grid[step])
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "receipt_text",
     "verify_receipt",
     "write_receipt",
+    "write_whole",
 ]
 
 RECEIPT_SCHEMA = "privgmm/receipt-2"
@@ -150,9 +151,13 @@ def receipt_text(receipt: Mapping[str, Any]) -> str:
 
 def write_receipt(receipt: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
     """Write a receipt; the file is there whole or not at all."""
+    return write_whole(path, receipt_text(receipt).encode("ascii"))
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write a file, or replace it: by another name first, so that nobody sees a part of it."""
     target = Path(path)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    content = receipt_text(receipt).encode("ascii")
     try:
         part.write_bytes(content)
         part.replace(target)

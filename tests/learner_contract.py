@@ -13,7 +13,13 @@ from privgmm.errors import InvalidInput
 from privgmm.learners import Learner, block_seeds
 from privgmm.mixture import Mixture, MixtureBatch
 
-__all__ = ["asymmetric_mixture", "check_learner", "degenerate_blocks", "same_fit"]
+__all__ = [
+    "DEGENERATE_REASONS",
+    "asymmetric_mixture",
+    "check_learner",
+    "degenerate_blocks",
+    "same_fit",
+]
 
 
 def asymmetric_mixture(
@@ -54,6 +60,19 @@ def degenerate_blocks(good: Array) -> dict[str, Array]:
     if d == 1:
         del blocks["line"]
     return blocks
+
+
+DEGENERATE_REASONS = {
+    "nan": "not finite",
+    "infinite": "not finite",
+    "outlier": "component collapsed",
+    "constant column": "rank-deficient",
+    "huge": "out of range",
+    "one point": "rank-deficient",
+    "few points": "component collapsed",
+    "line": "rank-deficient",
+}
+"""Why, in the words of learners that whiten each block; for d > 1."""
 
 
 def same_fit(batch: MixtureBatch, i: int, other: MixtureBatch, j: int) -> bool:

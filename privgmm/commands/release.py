@@ -13,7 +13,6 @@ import numpy as np
 
 from privgmm.arrays import Array
 from privgmm.bundle import BUNDLE_ROOM, bundle_bytes, check_figures
-from privgmm.calibration import calibrate
 from privgmm.commands.arguments import (
     DONE,
     FAILED,
@@ -35,7 +34,7 @@ from privgmm.learners.choice import LEARNERS, make_learner
 from privgmm.ledger import Unit
 from privgmm.ledger_store import SQLiteLedger
 from privgmm.plan import METHODS, Plan
-from privgmm.planner import best_plan
+from privgmm.planner import plan_as_asked
 from privgmm.receipt import make_receipt, receipt_text
 from privgmm.release import release
 from privgmm.results import Refusal, Release
@@ -223,26 +222,19 @@ def _plan_for(source: Source, chosen: argparse.Namespace) -> Plan:
             "--forgiving is for method lifted with all choices automatic: leave --alpha, --blocks "
             "and --method away"
         )
-    if chosen.alpha is not None:
-        return calibrate(
-            chosen.method,
-            epsilon=chosen.epsilon,
-            delta=chosen.delta,
-            alpha=chosen.alpha,
-            n_components=chosen.k,
-            n_features=d,
-            n_blocks=chosen.blocks,
-        )
-    plan = best_plan(
+    plan = plan_as_asked(
         n,
         method=chosen.method,
         epsilon=chosen.epsilon,
         delta=chosen.delta,
         n_components=chosen.k,
         n_features=d,
+        alpha=chosen.alpha,
+        n_blocks=chosen.blocks,
         forgiving=chosen.forgiving,
     )
-    if plan.method != "lifted" and (need := plan.rows_needed()) > n:
+    automatic = chosen.alpha is None
+    if automatic and plan.method != "lifted" and (need := plan.rows_needed()) > n:
         raise InvalidInput(
             f"method {plan.method!r} takes about {number(need)} {what} here and there are {n:,}: "
             "use --method lifted, or give --alpha and --blocks to try anyway"

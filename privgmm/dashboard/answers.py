@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate
 from privgmm.dashboard.jobs import Board
 from privgmm.errors import InvalidInput
 from privgmm.plan import Method, Plan
-from privgmm.planner import best_plan, lifted_feasible
-from privgmm.prospects import Question, rows_for
+from privgmm.planner import lifted_feasible, plan_as_asked
+from privgmm.prospects import Question, first_step, rows_for
 
 __all__ = [
     "BOARD",
@@ -107,24 +106,16 @@ class Remedies:
 
 
 def _plan(ask: Ask) -> Plan:
-    if ask.alpha is None:
-        return best_plan(
-            ask.n_rows,
-            method=ask.method,
-            epsilon=ask.epsilon,
-            delta=ask.delta,
-            n_components=ask.n_components,
-            n_features=ask.n_features,
-            forgiving=ask.forgiving,
-        )
-    return calibrate(
-        ask.method,
+    return plan_as_asked(
+        ask.n_rows,
+        method=ask.method,
         epsilon=ask.epsilon,
         delta=ask.delta,
-        alpha=ask.alpha,
         n_components=ask.n_components,
         n_features=ask.n_features,
+        alpha=ask.alpha,
         n_blocks=ask.blocks,
+        forgiving=ask.forgiving,
     )
 
 
@@ -162,16 +153,10 @@ def _passes(ask: Ask) -> bool:
 
 def _first(asks: Sequence[Ask]) -> Ask | None:
     """The first that passes, where all after it pass too."""
-    if not asks or not _passes(asks[-1]):
+    if not asks:
         return None
-    low, high = 0, len(asks) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _passes(asks[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return asks[high]
+    step = first_step(0, len(asks) - 1, lambda i: _passes(asks[i]))
+    return None if step is None else asks[step]
 
 
 def _remedies(ask: Ask) -> Remedies:

@@ -31,7 +31,7 @@ from privgmm.learners import (
     kernels,
     seeding,
 )
-from privgmm.learners.kernels import CHUNK, FITTED, compiled, whiten
+from privgmm.learners.kernels import CHUNK, FITTED, spread_stride, whiten
 from privgmm.learners.seeding import search, uniform
 from privgmm.mixture import MixtureBatch
 
@@ -60,19 +60,6 @@ _TELLING = 2.0  # a good fit's misfit is above this in one block of fifty
 _LEFT = 1e-3  # nats in all: a thirtieth of a standard error, whatever the rows
 _TRIAL_PASSES = 5
 _TRIAL_ROWS = 512  # twice that from k = 5 on, or four a parameter
-
-
-@compiled
-def _spread_stride(s: int) -> int:
-    """A step near the golden section of s and prime to it: every prefix is spread over s."""
-    stride = max(1, int(0.6180339887498949 * s))
-    while True:
-        a, b = stride, s
-        while b:
-            a, b = b, a % b
-        if a == 1:
-            return stride
-        stride += 1
 
 
 def _compile_fit_range(sources: int) -> Callable[..., int]:
@@ -113,7 +100,7 @@ def _compile_fit_range(sources: int) -> Callable[..., int]:
         most = starts + wide
         w, m, c = np.empty((most, k)), np.empty((most, k, d)), np.empty((most, k, d, d))
         n = min(s, (rows + CHUNK - 1) // CHUNK * CHUNK)
-        stride = _spread_stride(s)
+        stride = spread_stride(s)
         for block in range(t):
             if s < d + 1 or s + k * prior < k * (d + 1):
                 reasons[block] = _TOO_FEW_ROWS

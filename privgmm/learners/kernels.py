@@ -38,6 +38,7 @@ __all__ = [
     "compiled",
     "e_and_m",
     "merged",
+    "spread_stride",
     "sweep",
     "whiten",
 ]
@@ -105,6 +106,19 @@ def _exp(x: float) -> float:
     y = y * r + 1.0
     y = y * r + 1.0
     return float(_number(_bits(y) + (_bits(shifted) << 52)))
+
+
+@compiled
+def spread_stride(s: int) -> int:
+    """A step near the golden section of s and prime to it: every prefix is spread over s."""
+    stride = max(1, int(0.6180339887498949 * s))
+    while True:
+        a, b = stride, s
+        while b:
+            a, b = b, a % b
+        if a == 1:
+            return stride
+        stride += 1
 
 
 @compiled

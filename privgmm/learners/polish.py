@@ -17,7 +17,7 @@ from numba import njit
 from privgmm.arrays import Array
 from privgmm.learners import ascent, kernels
 from privgmm.learners.ascent import climb
-from privgmm.learners.kernels import CHUNK, whiten
+from privgmm.learners.kernels import CHUNK, spread_stride, whiten
 
 __all__ = ["Polished", "Whitened", "polish", "whitened"]
 
@@ -28,9 +28,8 @@ def _compile(sources: int) -> tuple[Callable[..., int], Callable[..., float]]:
     """Both functions; a checksum of the called sources is part of what the disk remembers."""
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def run_whiten(
-        block: Array, first: int, stride: int, points: Array, mean: Array, root: Array
-    ) -> int:
+    def run_whiten(block: Array, first: int, points: Array, mean: Array, root: Array) -> int:
+        stride = spread_stride(block.shape[0])
         return whiten(block, first, stride, points, mean, root) if sources >= 0 else -1
 
     @njit(cache=True, nogil=True, error_model="numpy")
@@ -82,15 +81,12 @@ def whitened(block: Array, first: int) -> tuple[int, Whitened]:
     over the block.
     """
     n, d = block.shape
-    stride = max(1, int(0.6180339887498949 * n))
-    while np.gcd(stride, n) != 1:
-        stride += 1
     points = np.zeros(((n + CHUNK - 1) // CHUNK, d + d % 2, CHUNK))
     mean, root = np.empty(d), np.empty((d, d))
     fixed = np.ascontiguousarray(block)
     fixed = fixed.view()
     fixed.flags.writeable = False
-    code = int(_run_whiten(fixed, first, stride, points, mean, root))
+    code = int(_run_whiten(fixed, first, points, mean, root))
     rows = np.ascontiguousarray(points[:, :d].transpose(0, 2, 1)).reshape(-1, d)[:n]
     return code, Whitened(rows, points, mean, root)
 

@@ -11,6 +11,7 @@ from privgmm.dashboard.frame import frame
 from privgmm.dashboard.lessons import Writer, controls_panel, show_link, written
 from privgmm.dashboard.reel import DEMONSTRATIONS, Reel, code_of, demonstration
 from privgmm.dashboard.scenes import Scene, scene
+from privgmm.dashboard.waiting import redraw
 from privgmm.errors import PrivGMMError
 
 __all__ = ["SECONDS", "is_due", "page"]
@@ -202,4 +203,4 @@ def _ticker(last: int) -> None:
     turn = min(int(st.session_state.get("step", 1)) + 1, last)
     st.session_state[_TURN] = turn
     st.session_state[_PLAYING] = turn < last
-    st.rerun()
+    redraw()

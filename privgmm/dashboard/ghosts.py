@@ -15,6 +15,7 @@ import streamlit as st
 
 from privgmm.dashboard import state
 from privgmm.dashboard.jobs import Job, Ticket
+from privgmm.dashboard.waiting import redraw
 from privgmm.distances import dist_gmm
 from privgmm.learners import Learner
 from privgmm.learners.choice import make_learner
@@ -167,7 +168,7 @@ def show_ghosts(shown: state.Shown) -> None:
 def _watch(cloud: Cloud) -> None:
     """Progress and a way to stop; the page is redrawn with every tenth twin and at the end."""
     if not cloud.running or cloud.tried >= cloud.drawn + _REDRAW:
-        st.rerun()
+        redraw()
     if cloud.job is not None:
         told = cloud.job.progress
         st.progress(told.share, text=told.text or "Starting…")

@@ -18,6 +18,7 @@ from privgmm.dashboard.answers import Ask, plan_for
 from privgmm.dashboard.jobs import Cancelled, Job, Ticket
 from privgmm.dashboard.result import nonprivate_of
 from privgmm.dashboard.source import Chosen
+from privgmm.dashboard.waiting import redraw
 from privgmm.dashboard.words import escaped
 from privgmm.datasets import Dataset
 from privgmm.learners import Learner
@@ -136,7 +137,7 @@ def show_running() -> None:
     """Progress by blocks and a way to stop; redraws the page at the end."""
     current = running()
     if current is None or current.job.finished:
-        st.rerun()
+        redraw()
     if current is not None:
         with st.container(border=True, key="progress"):
             told = current.job.progress

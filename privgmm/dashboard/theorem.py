@@ -22,6 +22,7 @@ from privgmm.dashboard.board import ZOOMS, Pair, choose_zoom, hand_rests, show_b
 from privgmm.dashboard.cloud import show_cloud
 from privgmm.dashboard.frame import frame
 from privgmm.dashboard.lessons import Writer, controls_panel, scene_line, show_link, written
+from privgmm.dashboard.waiting import redraw
 from privgmm.theory_figures import HIGHEST, LOWEST
 from privgmm.total_variation import gaussian_tv
 
@@ -76,7 +77,7 @@ def _board() -> Pair:
         _numbers(known)
         _verdict(known, zoom)
     if not st.session_state[_WHOLE] and hand_rests():
-        st.rerun()
+        redraw()
     return pair
 
 

@@ -1,20 +1,20 @@
 """Answers under way: a moment's patience, a word on what is being done, and a redraw when it is.
 
 Pages put slow questions to a `Board` and draw what is known. `beside` stands for a whole
-part of a page; `watch` redraws the page once there is more to show.
+part of a page; `watch` redraws the page once there is more to show; `redraw` does it politely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import streamlit as st
 
 from privgmm.dashboard.jobs import Board
 
-__all__ = ["BOARD", "GRACE", "beside", "is_known", "patience", "still_open", "watch"]
+__all__ = ["BOARD", "GRACE", "beside", "is_known", "patience", "redraw", "still_open", "watch"]
 
 T = TypeVar("T")
 
@@ -40,12 +40,22 @@ def still_open(answers: Iterable[Future[Any]]) -> list[Future[Any]]:
     return [answer for answer in answers if not is_known(answer)]
 
 
+def redraw() -> NoReturn:
+    """Run the whole page again, unless somebody has clicked a link meanwhile: that comes first.
+
+    Streamlit keeps one request at a time, and `st.rerun` writes this page over another that was
+    asked for. Drawing something, if only nothing, takes up what is asked already.
+    """
+    st.html("<span hidden></span>")
+    st.rerun()
+
+
 @st.fragment(run_every=0.5)
 def watch(pending: Sequence[Future[Any]]) -> None:
     """Redraw the page as soon as one of the answers is there."""
-    st.html("<span hidden></span>")
     if any(answer.done() for answer in pending):
-        st.rerun()
+        redraw()
+    st.html("<span hidden></span>")
 
 
 def beside(key: Hashable, work: Callable[[], T], saying: str) -> T | None:

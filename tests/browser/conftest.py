@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 _READY = (
@@ -31,6 +31,8 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("REQUIRE_BROWSER") == "1":
             pytest.fail(message)
         pytest.skip(message)
+    # on a machine with other things to do an answer may take its time
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"]

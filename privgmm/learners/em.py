@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from privgmm.arrays import Array, IntArray, positive
-from privgmm.errors import InvalidInput
+from privgmm.arrays import Array, IntArray, positive, whole_number
 from privgmm.learners import (
     BlockRandomness,
     ReasonedLearner,
@@ -58,7 +57,7 @@ _REMEDIES = {
 _WIDE_STARTS = 24
 _TELLING = 2.0  # a good fit's misfit is above this in one block of fifty
 _LEFT = 1e-3  # nats in all: a thirtieth of a standard error, whatever the rows
-_TRIAL_PASSES = 5
+_TRIAL_PASSES = 3
 _TRIAL_ROWS = 512  # twice that from k = 5 on, or four a parameter
 
 
@@ -198,8 +197,7 @@ class EM(ReasonedLearner):
             value = getattr(self, name)
             if value is None and name in ("n_restarts", "n_threads"):
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InvalidInput(f"{name} must be an integer >= 1, got {value!r}")
+            whole_number(value, name, 1)
         positive(self.tol, "tol", below=1.0)
         if self.prior_rows != 0:
             positive(self.prior_rows, "prior_rows")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from privgmm.arrays import Array, positive
+from privgmm.arrays import Array, positive, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.learners import BlockRandomness, ReasonedLearner, as_blocks, block_seeds, kernels
 from privgmm.learners.estimation import Estimate, Features, estimate
@@ -113,9 +113,7 @@ class Moments(ReasonedLearner):
 
     def __post_init__(self) -> None:
         k = self.n_components
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise InvalidInput(f"n_components must be an integer >= 1, got {k!r}")
-        if k > MOST_COMPONENTS:
+        if whole_number(k, "n_components", 1) > MOST_COMPONENTS:
             raise InvalidInput(
                 f"n_components must be at most {MOST_COMPONENTS} for the method of moments, "
                 f"got {k}: use EM"
@@ -124,11 +122,8 @@ class Moments(ReasonedLearner):
             raise InvalidInput(
                 f"features must be one of {', '.join(get_args(Features))}, got {self.features!r}"
             )
-        passes = self.polish
-        if passes is not None and (
-            isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 0
-        ):
-            raise InvalidInput(f"polish must be an integer >= 0 or None, got {passes!r}")
+        if self.polish is not None:
+            whole_number(self.polish, "polish", 0)
         positive(self.tol, "tol", below=1.0)
 
     def fit_blocks_with_reasons(

@@ -20,6 +20,7 @@ _LLOYD = 8  # steps of k-means before a cold start
 _SEED_ROWS = 512  # rows that k-means looks at
 _WIDE_PASSES = 8  # of a wide start before the first half is dropped
 _PLAIN = 2  # plain passes of a cold start before acceleration
+_FEW, _SETTLING = 3, 20  # a winner on a third of the rows or less first settles there
 _EASY = 0.1  # nats that all climbs but the winner's last may leave
 _AGREE = 0.3  # log-likelihoods this close belong to one optimum
 _SMALLEST, _LARGEST = -1.6, 0.3  # logarithms of the sizes of components in a wide start
@@ -189,7 +190,8 @@ def search(
     Each of the first `starts` makes `trial` passes over the first n of s points; no more are
     tried once two agree (three for k >= 5, or without wide starts to fall back on). Then successive
     halving: copies of a better start are dropped, the better half goes on twice as long, and the
-    last two, if close, meet on all rows. The winner makes up to `passes` more.
+    last two, if close, meet on all rows. The winner settles on the rows it knows, if these are few,
+    and makes up to `passes` more on all.
 
     If the winner's misfit is at least `telling`, the remaining rows of `weights` are wide
     starts that go the same way on more rows, and the better of the two winners is taken.
@@ -204,7 +206,7 @@ def search(
     # A fit that explains the rows needs less support from others.
     enough = 2 if starts < most and weights.shape[1] < 5 else 3
     rows, length, plain = n, trial, _PLAIN
-    cold, last, judging = True, False, False
+    cold, last, judging, settled = True, False, False, False
     value = 0.0
     ease = max(tol, _EASY / n)
     # Two fits of as many parameters to n rows differ by about their root, by chance alone.
@@ -230,17 +232,15 @@ def search(
                 if agree >= enough and first == 0:
                     tried = alive = j + 1
                     break
-        over = judging
-        if last and not judging:
-            over = score[order[0]] > -np.inf
-            if not over:
-                # It collapsed on all rows: the best of the others takes its place.
-                for j in range(first, tried):
-                    if score[j] > score[order[0]]:
-                        order[0] = j
-                if score[order[0]] > -np.inf:
-                    continue
-                over = True
+        over = judging or last
+        if alive == 1 and not judging and score[order[0]] == -np.inf:
+            # It collapsed: the best of the others takes its place.
+            for j in range(first, tried):
+                if score[j] > score[order[0]]:
+                    order[0] = j
+            if score[order[0]] > -np.inf:
+                continue
+            over = True
         half = (alive + 1) // 2 if alive > 2 or rows == s else 2
         distinct = 0
         for i in range(alive):
@@ -269,7 +269,7 @@ def search(
             for i in range(alive):
                 order[i] = starts + i
             rows, length, plain = min(s, 4 * n), _WIDE_PASSES, _PLAIN
-            cold, last = True, False
+            cold, last, settled = True, False, False
             ease = max(tol, _EASY / rows)
             continue
         length, plain, cold = 2 * length, 1, False
@@ -278,5 +278,8 @@ def search(
             if score[order[1]] < score[order[0]] - margin:
                 distinct = 1
         alive, last = distinct, distinct == 1
-        if last:
+        if last and not settled and _FEW * rows <= s:
+            # Passes over few rows save passes over all of them.
+            length, last, settled = _SETTLING, False, True
+        elif last:
             rows, length, ease = s, passes, tol

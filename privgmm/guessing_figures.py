@@ -153,9 +153,9 @@ def flip_figure(
     )
     for mixture, name, colour, dash, width in (
         (before, "release before", PRIVATE.colour, "solid", 5.0),
-        (after, "release after", TRUE.colour, "dash", 2.0),
+        (after, "release after", A_LOOK.colour, "dash", 2.0),
         (block_before, "its block's fit before", B_LOOK.colour, "solid", 2.0),
-        (block_after, "its block's fit after", A_LOOK.colour, "dash", 2.5),
+        (block_after, "its block's fit after", A_LOOK.colour, "dot", 2.0),
     ):
         if mixture is None:
             continue

@@ -210,11 +210,14 @@ def _add_dots(
     mine = [cloud for cloud in clouds if cloud.n_features == d]
     delta = np.concatenate([cloud.delta for cloud in mine])
     tv = np.concatenate([cloud.tv for cloud in mine])
+    name = f"d = {d}"
     figure.add_scatter(
         x=delta,
         y=scale(tv, delta),
         mode="markers",
-        name=f"d = {d}",
+        name=name,
+        legendgroup=name,
+        showlegend=False,
         marker={
             "color": colour,
             "symbol": np.repeat(
@@ -228,6 +231,16 @@ def _add_dots(
         ],
         hovertemplate="Δ %{x:.3g}, TV %{customdata[0]:.3g}<extra>d = " + str(d) + "</extra>",
         **_SELECTED,
+    )
+    # the legend shows the colour in full, the dots are faint where they are few
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        name=name,
+        legendgroup=name,
+        marker={"color": colour, "size": 9},
+        hoverinfo="skip",
     )
 
 

@@ -20,6 +20,8 @@ _READY = (
     "[data-testid='stApp'][data-test-connection-state='CONNECTED']"
     "[data-test-script-state='notRunning']"
 )
+_PATIENCE = 120_000
+"""Milliseconds: on a machine with other things to do an answer may take its time."""
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +33,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("REQUIRE_BROWSER") == "1":
             pytest.fail(message)
         pytest.skip(message)
-    # on a machine with other things to do an answer may take its time
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"]
@@ -69,7 +70,7 @@ def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until the server answers; fail with its log if it never does."""
-    for _ in range(300):
+    for _ in range(900):
         if server.poll() is not None:
             pytest.fail(f"the app did not start:\n{log.read_text()}")
         try:
@@ -77,14 +78,15 @@ def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
                 return
         except OSError:
             time.sleep(0.2)
-    pytest.fail(f"the app did not answer within a minute:\n{log.read_text()}")
+    pytest.fail(f"the app did not answer within three minutes:\n{log.read_text()}")
 
 
 def settle(page: Page, *, picture: bool = True) -> None:
     """Wait until the script has run, nothing is loading and the picture is drawn."""
+    page.set_default_timeout(_PATIENCE)
     page.wait_for_timeout(250)
     page.wait_for_selector(_READY, timeout=180_000)
-    page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')", timeout=60_000)
+    page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')", timeout=_PATIENCE)
     if picture:
-        page.wait_for_selector(".main-svg", timeout=60_000)
+        page.wait_for_selector(".main-svg", timeout=_PATIENCE)
     assert page.locator("[data-testid='stException']").count() == 0

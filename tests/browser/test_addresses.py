@@ -12,7 +12,6 @@ from tests.browser.conftest import settle
 
 pytestmark = pytest.mark.browser
 
-LONG = 120_000
 
 ADDRESSES: dict[str, tuple[str, bool]] = {
     "": ("What does privacy cost here?", True),
@@ -44,11 +43,11 @@ def test_a_cold_address_shows_the_page(page: Page, address: str, path: str) -> N
     shouted: list[str] = []
     page.on("pageerror", lambda problem: shouted.append(str(problem)))
     page.goto(f"{address}/{path}")
-    expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible(timeout=LONG)
+    expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible()
     # answers worked out beside the page may bring the chart a little later
     if picture:
-        expect(page.locator(".main-svg").first).to_be_visible(timeout=LONG)
-        expect(page.locator(".main-svg .trace").first).to_be_attached(timeout=LONG)
+        expect(page.locator(".main-svg").first).to_be_visible()
+        expect(page.locator(".main-svg .trace").first).to_be_attached()
     settle(page, picture=picture)
     expect(page.get_by_test_id("stException")).to_have_count(0)
     assert shouted == []
@@ -66,8 +65,8 @@ def test_a_lesson_on_any_page(
     page: Page, address: str, link: str, hidden: str, visible: str
 ) -> None:
     page.goto(f"{address}/{link}&lesson=Guess%20first&question=What%20will%20come%20out%3F")
-    expect(page.get_by_text("What will come out?")).to_be_visible(timeout=LONG)
-    expect(page.locator(".main-svg").first).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("What will come out?")).to_be_visible()
+    expect(page.locator(".main-svg").first).to_be_visible()
     settle(page)
     control = page.get_by_role("slider", name=hidden)
     expect(control).to_be_hidden()

@@ -36,7 +36,7 @@ def test_guess_and_flip(
 ) -> None:
     name = request.node.callspec.id
     page.goto(f"{address}/Audit?neighbours=An+outlier")
-    expect(page.get_by_text("Which one was it?")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Which one was it?")).to_be_visible()
     settle(page)
     page.get_by_role("button", name="It was A").click()
     settle(page)
@@ -52,9 +52,7 @@ def test_guess_and_flip(
     if name == "dark":
         return
     page.goto(f"{address}/Audit?audit=Flip+one+row")
-    expect(page.get_by_text("All other fits are the same to the last bit")).to_be_visible(
-        timeout=60_000
-    )
+    expect(page.get_by_text("All other fits are the same to the last bit")).to_be_visible()
     settle(page)
     _no_sideways_scrolling(page)
     page.wait_for_timeout(500)

@@ -13,8 +13,6 @@ from tests.browser.conftest import settle
 
 pytestmark = pytest.mark.browser
 
-LONG = 120_000
-
 
 @pytest.fixture(params=["light", "dark", "narrow"])
 def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
@@ -51,12 +49,12 @@ def test_generate_release_and_read_the_verdict(
     page.goto(f"{address}/?epsilon=8&seeded=true&n=30%2C000")
     settle(page)
     expect(page.get_by_text("Press Release to learn it privately")).to_be_visible()
-    expect(page.get_by_text("you have 30,000")).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("you have 30,000")).to_be_visible()
     release(page)
-    expect(page.get_by_text("The private mixture may be shared.")).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("The private mixture may be shared.")).to_be_visible()
     legend = page.locator(".legendtext")
     for label in ("True mixture", "Non-private fit", "Private release"):
-        expect(legend.filter(has_text=label)).to_have_count(1, timeout=30_000)
+        expect(legend.filter(has_text=label)).to_have_count(1)
     expect(page.get_by_text("Not to be shared")).to_be_visible()
     settle(page)
     assert no_sideways_scrolling(page)
@@ -68,9 +66,9 @@ def test_refusal_names_the_rows_it_would_take(wide: Page, address: str, artifact
     wide.goto(f"{address}/?method=Paper&n=10%2C000")
     settle(wide)
     release(wide)
-    expect(wide.get_by_text("that is the guarantee at work")).to_be_visible(timeout=LONG)
+    expect(wide.get_by_text("that is the guarantee at work")).to_be_visible()
     legend = wide.locator(".legendtext")
-    expect(legend.filter(has_text="Non-private fit")).to_have_count(1, timeout=30_000)
+    expect(legend.filter(has_text="Non-private fit")).to_have_count(1)
     expect(legend.filter(has_text="Private release")).to_have_count(0)
     wide.screenshot(path=artifacts / "refusal.png")
 
@@ -79,12 +77,12 @@ def test_a_fix_is_one_click_and_the_address_follows(wide: Page, address: str) ->
     wide.goto(f"{address}/?epsilon=3&n=5%2C000")
     settle(wide)
     button = wide.get_by_role("button", name=re.compile("Raise ε to"))
-    expect(button).to_be_visible(timeout=LONG)
+    expect(button).to_be_visible()
     raised = button.inner_text().split()[-1]
     button.click()
     expect(
         wide.get_by_text("your rows will do").or_(wide.get_by_text("you need about"))
-    ).to_be_visible(timeout=LONG)
+    ).to_be_visible()
     expect(wide).to_have_url(re.compile(rf"epsilon={re.escape(raised)}(&|$)"))
 
 
@@ -94,11 +92,9 @@ def test_cancel_spends_nothing(wide: Page, address: str) -> None:
     settle(wide)
     release(wide)
     cancel = wide.get_by_role("button", name="Cancel")
-    expect(cancel).to_be_visible(timeout=LONG)
+    expect(cancel).to_be_visible()
     cancel.click()
-    expect(wide.get_by_text("Cancelled. Nothing was drawn and nothing spent.")).to_be_visible(
-        timeout=LONG
-    )
+    expect(wide.get_by_text("Cancelled. Nothing was drawn and nothing spent.")).to_be_visible()
     settle(wide)
     expect(wide.get_by_text("Nothing has been spent on these rows")).to_be_visible()
     expect(wide.get_by_role("button", name="Release", exact=True)).to_be_enabled()
@@ -116,7 +112,7 @@ def test_uploads_good_bad_and_too_large(wide: Page, address: str, tmp_path: Path
         "a,b,c\n" + "\n".join(f"{i},{i % 7},{'oops' if i == 3 else i}" for i in range(99))
     )
     upload(wide, bad)
-    expect(wide.get_by_text("data row 4 holds 'oops'")).to_be_visible(timeout=LONG)
+    expect(wide.get_by_text("data row 4 holds 'oops'")).to_be_visible()
     settle(wide)
     ragged = tmp_path / "ragged.csv"
     ragged.write_text("a,b\n1,2\n3\n")
@@ -125,7 +121,7 @@ def test_uploads_good_bad_and_too_large(wide: Page, address: str, tmp_path: Path
     ).first.click()
     settle(wide, picture=False)
     upload(wide, ragged)
-    expect(wide.get_by_text("ragged or broken")).to_be_visible(timeout=LONG)
+    expect(wide.get_by_text("ragged or broken")).to_be_visible()
     settle(wide, picture=False)
     huge = tmp_path / "huge.csv"
     with huge.open("wb") as file:
@@ -133,7 +129,7 @@ def test_uploads_good_bad_and_too_large(wide: Page, address: str, tmp_path: Path
     wide.goto(f"{address}/?source=Upload")
     settle(wide, picture=False)
     upload(wide, huge)
-    expect(wide.get_by_text(re.compile(r"200(\.0)?MB or smaller"))).to_be_visible(timeout=LONG)
+    expect(wide.get_by_text(re.compile(r"200(\.0)?MB or smaller"))).to_be_visible()
     settle(wide, picture=False)
 
 
@@ -145,12 +141,12 @@ def test_two_browsers_do_not_see_each_other(browser: Browser, address: str, tmp_
     mine.goto(f"{address}/?source=Upload&method=Paper")
     settle(mine, picture=False)
     upload(mine, secret)
-    expect(mine.get_by_text("5,000").first).to_be_visible(timeout=LONG)
+    expect(mine.get_by_text("5,000").first).to_be_visible()
     settle(mine)
     release(mine)
     expect(
         mine.get_by_text("Nothing was drawn").or_(mine.get_by_text("guarantee at work"))
-    ).to_be_visible(timeout=LONG)
+    ).to_be_visible()
     theirs.goto(f"{address}/?source=Upload&method=Paper")
     settle(theirs, picture=False)
     expect(theirs.get_by_text("Choose data to begin")).to_be_visible()
@@ -172,7 +168,7 @@ def test_a_lesson_hides_the_controls_and_pins_its_question(
     expect(wide.get_by_text("noise seed 5")).to_be_visible()
     expect(wide.get_by_role("slider", name="Privacy budget ε")).to_be_hidden()
     release(wide)
-    expect(wide.get_by_text("The private mixture may be shared.")).to_be_visible(timeout=LONG)
+    expect(wide.get_by_text("The private mixture may be shared.")).to_be_visible()
     settle(wide)
     wide.screenshot(path=artifacts / "lesson.png")
     wide.get_by_role("button", name="Leave the lesson").click()
@@ -189,13 +185,13 @@ def test_a_cloud_gathers_and_the_run_can_be_taken_home(wide: Page, address: str)
     wide.goto(f"{address}/?epsilon=8&seeded=true&n=30%2C000")
     settle(wide)
     release(wide)
-    expect(wide.get_by_text("The private mixture may be shared.")).to_be_visible(timeout=LONG)
+    expect(wide.get_by_text("The private mixture may be shared.")).to_be_visible()
     settle(wide)
     wide.get_by_role("radio", name="10", exact=True).click()
     settle(wide)
     wide.get_by_role("button", name="Show possible releases").click()
     cloud = wide.locator(".legendtext").filter(has_text="possible releases")
-    expect(cloud).to_have_count(1, timeout=LONG)
+    expect(cloud).to_have_count(1)
     settle(wide)
     with wide.expect_download() as caught:
         wide.get_by_role("button", name="Script").click()

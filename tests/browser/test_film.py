@@ -47,6 +47,6 @@ def test_step_through_the_film_and_play_it(
     page.screenshot(path=artifacts / f"film-{request.node.callspec.id}.png")
     if first:
         page.get_by_role("button", name="Play", exact=True).click()
-        expect(page.get_by_text("5 · Ask with noise")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("5 · Ask with noise")).to_be_visible()
         page.get_by_role("button", name="Pause", exact=True).click()
         expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()

@@ -10,15 +10,14 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import settle
 
 pytestmark = pytest.mark.browser
-LONG = 90_000
 
 
 def press_release(page: Page, answer: str) -> None:
     # once the page has come to rest, so that the click meets the button
-    expect(page.get_by_text("you have 10,000")).to_be_visible(timeout=LONG)
+    expect(page.get_by_text("you have 10,000")).to_be_visible()
     settle(page)
     page.get_by_role("button", name="Release", exact=True).click()
-    expect(page.get_by_text(answer)).to_be_visible(timeout=LONG)
+    expect(page.get_by_text(answer)).to_be_visible()
     settle(page)
 
 

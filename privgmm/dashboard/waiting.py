@@ -21,6 +21,8 @@ T = TypeVar("T")
 BOARD = Board(workers=1, waiting=16)
 """For what is asked by `beside`."""
 
+_NOTHING = "<span hidden></span>"
+
 GRACE = 0.12
 """Seconds to wait for an answer that is nearly there, rather than flicker."""
 
@@ -46,7 +48,7 @@ def redraw() -> NoReturn:
     Streamlit keeps one request at a time, and `st.rerun` writes this page over another that was
     asked for. Drawing something, if only nothing, takes up what is asked already.
     """
-    st.html("<span hidden></span>")
+    st.html(_NOTHING)
     st.rerun()
 
 
@@ -55,7 +57,7 @@ def watch(pending: Sequence[Future[Any]]) -> None:
     """Redraw the page as soon as one of the answers is there."""
     if any(answer.done() for answer in pending):
         redraw()
-    st.html("<span hidden></span>")
+    st.html(_NOTHING)
 
 
 def beside(key: Hashable, work: Callable[[], T], saying: str) -> T | None:

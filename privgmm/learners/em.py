@@ -197,7 +197,7 @@ class EM(ReasonedLearner):
             value = getattr(self, name)
             if value is None and name in ("n_restarts", "n_threads"):
                 continue
-            whole_number(value, name, 1)
+            object.__setattr__(self, name, whole_number(value, name, 1))
         positive(self.tol, "tol", below=1.0)
         if self.prior_rows != 0:
             positive(self.prior_rows, "prior_rows")
@@ -219,15 +219,15 @@ class EM(ReasonedLearner):
         parameters = k * (1 + d + d * (d + 1) // 2)
         starts, wide, telling = 8 if k >= 5 else 4, _WIDE_STARTS, _TELLING
         if self.n_restarts is not None:
-            starts = min(starts, int(self.n_restarts))
-            wide, telling = int(self.n_restarts) - starts, -np.inf
+            starts = min(starts, self.n_restarts)
+            wide, telling = self.n_restarts - starts, -np.inf
         options = (
             starts,
             wide,
             telling,
             max(_TRIAL_ROWS if k < 5 else 2 * _TRIAL_ROWS, 4 * parameters),
             _TRIAL_PASSES,
-            int(self.max_iter),
+            self.max_iter,
             min(float(self.tol), _LEFT / max(s, 1)),
             float(self.prior_rows),
         )

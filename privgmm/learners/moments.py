@@ -112,8 +112,9 @@ class Moments(ReasonedLearner):
     tol: float = 1e-7
 
     def __post_init__(self) -> None:
-        k = self.n_components
-        if whole_number(k, "n_components", 1) > MOST_COMPONENTS:
+        k = whole_number(self.n_components, "n_components", 1)
+        object.__setattr__(self, "n_components", k)
+        if k > MOST_COMPONENTS:
             raise InvalidInput(
                 f"n_components must be at most {MOST_COMPONENTS} for the method of moments, "
                 f"got {k}: use EM"
@@ -123,7 +124,7 @@ class Moments(ReasonedLearner):
                 f"features must be one of {', '.join(get_args(Features))}, got {self.features!r}"
             )
         if self.polish is not None:
-            whole_number(self.polish, "polish", 0)
+            object.__setattr__(self, "polish", whole_number(self.polish, "polish", 0))
         positive(self.tol, "tol", below=1.0)
 
     def fit_blocks_with_reasons(

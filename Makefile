@@ -24,12 +24,12 @@ $(PY):
 
 $(VENV)/.app: pyproject.toml | $(PY)
 	$(INSTALL) -e ".[app]"
-	$(PY) -m privgmm.warm
+	$(PY) -m privgmm.compile_kernels
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(PY)
 	$(INSTALL) -e ".[app,scale,test,dev]"
-	$(PY) -m privgmm.warm
+	$(PY) -m privgmm.compile_kernels
 	@touch $@
 
 # The dashboard, on http://localhost:8501

@@ -1,5 +1,5 @@
 """The dashboard's first page. Start it with ``make app``."""
 
-from privgmm.dashboard.explore import page
+from privgmm.dashboard.explore.page import page
 
 page()

@@ -21,7 +21,9 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 from streamlit.testing.v1 import AppTest
 
-from privgmm.dashboard import answers, foresight, waiting
+from privgmm.dashboard.planner import solve as foresight
+from privgmm.dashboard.shared import answers
+from privgmm.dashboard.shared import jobs as waiting
 
 ROOT = Path(__file__).resolve().parent.parent
 RERUN, COLD = 0.5, 5.0

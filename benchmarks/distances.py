@@ -13,10 +13,10 @@ from functools import partial
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.distances import dist_param
+from privgmm.distances.all_pairs import pairwise_dist_param
+from privgmm.distances.parameters import dist_param
 from privgmm.mixture import MixtureBatch, cholesky_of_root
-from privgmm.pairwise import pairwise_dist_param
-from privgmm.spaces.lifted_geometry import pairwise_lifted
+from privgmm.stages.agreement.lifted_geometry import pairwise_lifted
 
 SIZES = [(t, k, d) for t in (500, 1500) for k in (2, 5) for d in (2, 8)]
 SAMPLED_PAIRS = 150

@@ -18,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from privgmm.learners.em import EM, warm
+from privgmm.learners.em import EM
+from privgmm.learners.em.fitting import warm
 from privgmm.mixture import Mixture, MixtureBatch
 
 __all__ = ["main", "run"]

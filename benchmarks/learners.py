@@ -20,11 +20,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.release import errors, labelled_fit
 from privgmm.arrays import Array
-from privgmm.datasets import random_mixture
+from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
-from privgmm.learners.em import warm as warm_em
-from privgmm.learners.moments import Moments, warm
+from privgmm.learners.em.fitting import warm as warm_em
+from privgmm.learners.moments import Moments
+from privgmm.learners.moments.fitting import warm
 from privgmm.mixture import Mixture
 
 __all__ = ["main"]

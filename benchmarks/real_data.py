@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from privgmm import EM, MixtureBatch, Plan, best_plan
-from privgmm.agreement import AgreementTest, friend_counts
-from privgmm.blocks import deal, rows_of_blocks
+from privgmm.data.jitter import jittered
 from privgmm.errors import InvalidInput
-from privgmm.jitter import jittered
-from privgmm.populous import settled_distances
-from privgmm.spaces.lifted_pairs import pairwise_lifted
+from privgmm.stages.agreement.algorithm_1 import settled_distances
+from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
+from privgmm.stages.agreement.votes import AgreementTest, friend_counts
 
 __all__ = ["COLUMN_SETS", "Agreement", "agreement", "flights", "main", "plan_for"]
 

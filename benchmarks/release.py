@@ -17,7 +17,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from privgmm import Mixture, Release, best_plan, release
-from privgmm.datasets import random_mixture
+from privgmm.data.datasets import random_mixture
 
 PROBLEM = Mixture([0.4, 0.6], [[-4, 0], [4, 0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]])
 

@@ -1,5 +1,5 @@
 """Audit: is the promise kept."""
 
-from privgmm.dashboard.auditing import page
+from privgmm.dashboard.audit.page import page
 
 page()

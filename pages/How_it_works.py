@@ -1,5 +1,5 @@
 """How it works: Algorithm 1 as a film."""
 
-from privgmm.dashboard.film import page
+from privgmm.dashboard.film.page import page
 
 page()

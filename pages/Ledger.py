@@ -1,5 +1,5 @@
 """Ledger: what has been spent."""
 
-from privgmm.dashboard.spending import page
+from privgmm.dashboard.ledger.page import page
 
 page()

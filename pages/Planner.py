@@ -1,5 +1,5 @@
 """The dashboard's page of what-if questions, without data."""
 
-from privgmm.dashboard.planning import page
+from privgmm.dashboard.planner.page import page
 
 page()

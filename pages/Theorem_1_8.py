@@ -1,5 +1,5 @@
 """The dashboard's page on total variation and parameter distance."""
 
-from privgmm.dashboard.theorem import page
+from privgmm.dashboard.theorem.page import page
 
 page()

@@ -11,8 +11,17 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from privgmm.agreement import AgreementTest, Verdict
-from privgmm.bounds import (
+from privgmm.budget import Budget
+from privgmm.data.datasets import (
+    Dataset,
+    generate,
+    load_sample,
+    load_table,
+    random_mixture,
+    sample_names,
+)
+from privgmm.data.jitter import jittered
+from privgmm.distances.bounds import (
     TVBounds,
     best_constants,
     kl_divergence,
@@ -22,46 +31,37 @@ from privgmm.bounds import (
     theorem_b_1,
     theorem_b_2,
 )
-from privgmm.budget import Budget
-from privgmm.bundle import make_bundle
-from privgmm.calibration import calibrate
-from privgmm.datasets import (
-    Dataset,
-    generate,
-    load_sample,
-    load_table,
-    random_mixture,
-    sample_names,
-)
-from privgmm.distances import dist_comp, dist_gmm, dist_param
+from privgmm.distances.learnable import Learnability, learnable
+from privgmm.distances.matching import bottleneck_matching
+from privgmm.distances.mixture_variation import mixture_tv
+from privgmm.distances.parameters import dist_comp, dist_gmm, dist_param
+from privgmm.distances.total_variation import gaussian_hockey_stick, gaussian_tv
 from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError, ReleaseRefused
-from privgmm.forecast import Forecast, forecast_error
-from privgmm.jitter import jittered
-from privgmm.learnable import Learnability, learnable
-from privgmm.learners import Learner
 from privgmm.learners.em import EM
-from privgmm.learners.goodness import goodness_of_fit
+from privgmm.learners.learner import Learner
 from privgmm.learners.moments import Moments
-from privgmm.ledger import Ledger, MemoryLedger
-from privgmm.ledger_store import SQLiteLedger
-from privgmm.matching import bottleneck_matching
+from privgmm.learners.moments.goodness import goodness_of_fit
+from privgmm.ledger.memory import Ledger, MemoryLedger
+from privgmm.ledger.sqlite import SQLiteLedger
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import METHODS, Plan
+from privgmm.methods.planner import best_plan
 from privgmm.mixture import Component, Mixture, MixtureBatch
-from privgmm.mixture_variation import mixture_tv
-from privgmm.noise import DiscreteGaussian, TruncatedLaplace
-from privgmm.plan import METHODS, Plan
-from privgmm.planner import best_plan
-from privgmm.populous import Bottom, PopulousTest, private_populous_estimator
-from privgmm.receipt import make_receipt, verify_receipt, write_receipt
-from privgmm.refinement import Refinement
+from privgmm.privacy.curves import RenyiCurve
+from privgmm.privacy.noise import DiscreteGaussian, TruncatedLaplace
+from privgmm.records.bundle import make_bundle
+from privgmm.records.receipt import make_receipt, verify_receipt, write_receipt
 from privgmm.release import CuratorView, Outcome, Refusal, Release, release
-from privgmm.renyi import RenyiCurve
-from privgmm.spaces.lifted import LiftedSpace
-from privgmm.spaces.paper import PaperSpace
-from privgmm.total_variation import gaussian_hockey_stick, gaussian_tv
+from privgmm.stages.agreement.algorithm_1 import Bottom, PopulousTest, private_populous_estimator
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.votes import AgreementTest, Verdict
+from privgmm.stages.refinement.expected_error import Forecast, forecast_error
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 if TYPE_CHECKING:
     from privgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
-    from privgmm.learners.adapter import FromEstimator as FromEstimator
+    from privgmm.learners.from_estimator import FromEstimator as FromEstimator
 
 __version__ = "0.1.0"
 
@@ -135,7 +135,7 @@ __all__ = [
 
 
 _ON_DEMAND = {
-    "FromEstimator": "privgmm.learners.adapter",
+    "FromEstimator": "privgmm.learners.from_estimator",
     "PrivateGaussianMixture": "privgmm.estimator",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privgmm.cli import main
+from privgmm.cli.main import main
 
 __all__ = ["main"]
 

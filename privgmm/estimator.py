@@ -1,14 +1,16 @@
 """The private mixture as a scikit-learn estimator; a front door over `best_plan` and `release`.
 
 Importing this module imports scikit-learn, so the package does it only when asked for
-`PrivateGaussianMixture`.
+`PrivateGaussianMixture`. Methods that need a mixture are absent after a refusal (`of_mixture`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import types
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,20 +20,48 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privgmm.absent import of_mixture
 from privgmm.arrays import Array, IntArray, positive, whole_number
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate
 from privgmm.errors import InvalidInput, ReleaseRefused
-from privgmm.learners import Learner
 from privgmm.learners.em import EM
-from privgmm.ledger import Ledger
+from privgmm.learners.learner import Learner
+from privgmm.ledger.memory import Ledger
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import METHODS, Method, Plan
+from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
-from privgmm.plan import METHODS, Method, Plan
-from privgmm.planner import best_plan
 from privgmm.release import Outcome, Release, release
 
-__all__ = ["PrivateGaussianMixture"]
+__all__ = ["NoMixture", "PrivateGaussianMixture", "of_mixture"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class NoMixture(ReleaseRefused, AttributeError):
+    """What asking a refused estimator for a method of the mixture raises."""
+
+
+class _OfMixture:
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: Any, owner: type) -> Callable[..., Any]:
+        if model is None:
+            return self._method
+        if not model.__dict__.get("released_", True):
+            raise NoMixture(model.reason_)
+        return types.MethodType(self._method, model)
+
+
+def of_mixture(method: _Method) -> _Method:
+    """Mark a method that an estimator has unless its release was refused.
+
+    Then ``hasattr`` says no, as scikit-learn expects of whatever cannot be done, and a call says
+    why and what would help. Before fitting the method is there.
+    """
+    return cast(_Method, _OfMixture(method))
+
 
 Auto = Literal["auto"]
 _FITTED = ("weights_", "means_", "covariances_", "outcome_", "mixture_")

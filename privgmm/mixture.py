@@ -17,8 +17,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from privgmm.arrays import Array, BoolArray, finite_array, frozen
-from privgmm.display import mixture_html
 from privgmm.errors import InvalidInput
+from privgmm.html import mixture_html
 
 __all__ = ["Component", "Mixture", "MixtureBatch", "cholesky_of_root"]
 

@@ -15,21 +15,21 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from privgmm.agreement import Verdict
+from privgmm.advice import hint
 from privgmm.arrays import Array, IntArray
-from privgmm.blocks import deal, one_row_each, rows_of_blocks
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.hints import hint
-from privgmm.learners import Learner, block_seeds
 from privgmm.learners.em import EM
-from privgmm.ledger import Ledger, Unit
+from privgmm.learners.learner import Learner, block_seeds
+from privgmm.ledger.memory import Ledger, Unit
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.noise import NoiseSource, RandomState, noise_source
-from privgmm.plan import Plan
-from privgmm.populous import Bottom, Populous, private_populous_estimator
-from privgmm.refinement import refine
+from privgmm.privacy.noise import NoiseSource, RandomState, noise_source
 from privgmm.results import Refusal, Release
-from privgmm.spaces import Space
+from privgmm.stages.agreement.algorithm_1 import Bottom, Populous, private_populous_estimator
+from privgmm.stages.agreement.blocks import deal, one_row_each, rows_of_blocks
+from privgmm.stages.agreement.space import Space
+from privgmm.stages.agreement.votes import Verdict
+from privgmm.stages.refinement.noisy_moments import refine
 
 __all__ = ["CuratorView", "Outcome", "Refusal", "Release", "Submits", "checked_rows", "release"]
 

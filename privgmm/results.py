@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 from privgmm.budget import Budget
-from privgmm.display import refusal_html, release_html
-from privgmm.ledger import Unit
+from privgmm.html import refusal_html, release_html
+from privgmm.ledger.memory import Unit
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.plan import Plan
 
 __all__ = ["Refusal", "Release"]
 

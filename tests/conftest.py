@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.command_result import CommandResult
+from tests.cli.command_result import CommandResult
 
 settings.register_profile("privgmm", deadline=None, derandomize=True)
 settings.load_profile("privgmm")
@@ -33,7 +33,7 @@ def ledger_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """Calls the command line inside the process."""
-    from privgmm.cli import main
+    from privgmm.cli.main import main
 
     def call(*arguments: object) -> CommandResult:
         code = main([str(a) for a in arguments])

@@ -95,9 +95,9 @@ def ours(module: str) -> set[str]:
 
 def test_the_walk_sees_the_package() -> None:
     assert "privgmm.release" in FILES
-    assert "privgmm.spaces.paper" in FILES
-    assert "privgmm.constants" in ours("privgmm.plan")
-    assert "privgmm.noise" in ours("privgmm.agreement")
+    assert "privgmm.stages.agreement.paper_space" in FILES
+    assert "privgmm.stages.agreement.lemmas" in ours("privgmm.methods.plan")
+    assert "privgmm.privacy.noise" in ours("privgmm.stages.agreement.votes")
     missing = [name for names in LAYERS[:8] for name in names if f"privgmm.{name}" not in FILES]
     assert missing == []
 
@@ -134,7 +134,7 @@ def test_only_figures_and_the_dashboard_know_plotly() -> None:
         if any(name.split(".")[0] == "plotly" for name in imported(module))
     }
     assert all(
-        module == "privgmm.plotting"
+        module == "privgmm.figures.mixtures"
         or module.endswith("_figures")
         or module.startswith("privgmm.dashboard")
         for module in users

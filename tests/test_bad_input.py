@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
-from privgmm.calibration import calibrate
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
-from privgmm.ledger import MemoryLedger
-from privgmm.noise import SeededNoise
-from privgmm.plan import Plan
-from privgmm.refinement import Refinement
+from privgmm.ledger.memory import MemoryLedger
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Plan
+from privgmm.privacy.noise import SeededNoise
 from privgmm.release import release
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 
 def make_plan(**change: Any) -> Plan:

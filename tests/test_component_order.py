@@ -16,17 +16,17 @@ import pytest
 from scipy import stats
 
 from privgmm.arrays import Array, IntArray
-from privgmm.calibration import calibrate
-from privgmm.learners import BlockRandomness, Learner, block_seeds
 from privgmm.learners.em import EM
+from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import METHODS, Method, Plan
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.noise import SeededNoise
-from privgmm.plan import METHODS, Method, Plan
-from privgmm.populous import Populous, private_populous_estimator
-from privgmm.refinement import Refinement
+from privgmm.privacy.noise import SeededNoise
 from privgmm.release import Release, release
-from privgmm.spaces.lifted import LiftedSpace
-from privgmm.spread import simulate_blocks
+from privgmm.stages.agreement.algorithm_1 import Populous, private_populous_estimator
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.scatter import simulate_blocks
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 TRUTH = Mixture(
     [0.2, 0.3, 0.5],

@@ -23,17 +23,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privgmm.budget import Budget
-from privgmm.cli import main
-from privgmm.datasets import Dataset, load_table
+from privgmm.cli.main import main
+from privgmm.data.datasets import Dataset, load_table
+from privgmm.data.tables import column_names, numeric_columns, read_labels
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.ledger_store import SQLiteLedger, file_fingerprint, read_spends
+from privgmm.ledger.sqlite import SQLiteLedger, file_fingerprint, read_spends
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.plan import Plan
-from privgmm.receipt import make_receipt, receipt_text, verify_receipt
+from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt
 from privgmm.release import release
-from privgmm.tables import column_names, numeric_columns, read_labels
-from tests.ledger_children import PLAN, ROWS
-from tests.test_receipt import MIXTURE, PLANS, RECEIPT, RESULTS
+from tests.ledger.ledger_children import PLAN, ROWS
+from tests.records.test_receipt import MIXTURE, PLANS, RECEIPT, RESULTS
 
 COUNTS = {
     "csv": 2_000,
@@ -276,7 +276,7 @@ def test_no_changed_receipt_breaks_verification(document: Any) -> None:
 @given(mutations(RECEIPT))
 def test_no_forged_receipt_breaks_verification(document: Any) -> None:
     """As above with the hash made to fit, so that every check behind it is reached."""
-    receipt = importlib.import_module("privgmm.receipt")
+    receipt = importlib.import_module("privgmm.records.receipt")
     try:
         content = {k: v for k, v in document.items() if k != "sha256"}
         forged = {**content, "sha256": receipt._digest(content)}

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate
-from privgmm.datasets import load_sample
+from privgmm.data.datasets import load_sample
 from privgmm.errors import InvalidInput
-from privgmm.plan import Method
-from privgmm.planner import best_plan
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Method
+from privgmm.methods.planner import best_plan
 from privgmm.release import Outcome, release
 
 ROOT = Path(__file__).resolve().parent.parent

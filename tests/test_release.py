@@ -13,20 +13,20 @@ from distributed import Client
 
 from privgmm.arrays import Array, IntArray
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate
-from privgmm.distances import dist_param
+from privgmm.distances.matching import bottleneck_matching
+from privgmm.distances.parameters import dist_param
 from privgmm.errors import BudgetExceeded, PrivGMMError
-from privgmm.learners import BlockRandomness
 from privgmm.learners.em import EM
-from privgmm.ledger import MemoryLedger, Unit
-from privgmm.matching import bottleneck_matching
+from privgmm.learners.learner import BlockRandomness
+from privgmm.ledger.memory import MemoryLedger, Unit
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.noise import SeededNoise
-from privgmm.plan import Plan
-from privgmm.refinement import Refinement
+from privgmm.privacy.noise import SeededNoise
 from privgmm.release import Outcome, Refusal, Release, release
-from privgmm.spaces.lifted import LiftedSpace
-from privgmm.spaces.lifted_geometry import lift, lifted_distance
+from privgmm.stages.agreement.lifted_geometry import lift, lifted_distance
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 TRUTH = Mixture(
     [0.6, 0.4], [[0.0, 0.0], [30.0, 10.0]], [[[1.0, 0.4], [0.4, 2.0]], [[3.0, 0.0], [0.0, 0.5]]]

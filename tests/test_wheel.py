@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from privgmm.dashboard.frame import PAGES
-from privgmm.datasets import sample_names
+from privgmm.dashboard.shared.layout import PAGES
+from privgmm.data.datasets import sample_names
 from tests.installation import ROOT, Installation, build_wheel, install
 
 IMPORTED = """
@@ -30,7 +30,7 @@ print(json.dumps({
 EVERY_PAGE = """
 import json
 from streamlit.testing.v1 import AppTest
-from privgmm.dashboard.frame import PAGES
+from privgmm.dashboard.shared.layout import PAGES
 from privgmm.dashboard.launch import app_file
 
 app = AppTest.from_file(str(app_file()), default_timeout=120).run()
@@ -56,8 +56,8 @@ def test_it_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     needed = {
         "privgmm/py.typed",
-        *(f"privgmm/schema/{path.name}" for path in (ROOT / "privgmm" / "schema").iterdir()),
-        "privgmm/dashboard/drag.js",
+        *(f"privgmm/records/schema/{path.name}" for path in (ROOT / "privgmm" / "records" / "schema").iterdir()),
+        "privgmm/dashboard/theorem/drag.js",
         "privgmm/_app/.streamlit/config.toml",
         *(f"privgmm/_app/{page.path}" for page in PAGES),
         *(

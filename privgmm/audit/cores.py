@@ -13,20 +13,19 @@ import math
 
 import numpy as np
 
-from privgmm.agreement import AgreementTest, friend_counts, h_index
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.findings import Finding, within
 from privgmm.audit.neighbours import Neighbours
-from privgmm.distances import dist_param, forward_substitution
+from privgmm.distances.all_pairs import component_tables
+from privgmm.distances.matching import bottleneck_matchings
+from privgmm.distances.parameters import dist_param, forward_substitution
 from privgmm.errors import InvalidInput
-from privgmm.matching import bottleneck_matchings
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.pairwise import component_tables
-from privgmm.plan import Plan
-from privgmm.populous import settled_distances
-from privgmm.spaces.lifted import Anchored, LiftedSpace
-from privgmm.spaces.lifted_labels import geometry_of
-from privgmm.spaces.paper import PaperSpace
+from privgmm.stages.agreement.algorithm_1 import settled_distances
+from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace, geometry_of
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.votes import AgreementTest, friend_counts, h_index
 
 __all__ = ["GUARANTEES", "Mechanism", "Strain", "findings_of", "strain"]
 

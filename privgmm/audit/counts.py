@@ -7,14 +7,14 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array
 from privgmm.audit.findings import Finding, within
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.noise import DiscreteGaussian, TruncatedLaplace
-from privgmm.plan import Plan
-from privgmm.refinement import Refinement, moment_sums
-from privgmm.renyi import gaussian_curve
+from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.noise import DiscreteGaussian, TruncatedLaplace
+from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.refinement.noisy_moments import Refinement, moment_sums
 
 __all__ = ["discrete_gaussian", "refinement_noise", "refinement_shift", "tail", "truncated_laplace"]
 

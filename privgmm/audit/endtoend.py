@@ -12,19 +12,19 @@ import math
 
 import numpy as np
 
-from privgmm.agreement import AgreementTest, friend_counts, h_index
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.cores import Mechanism
 from privgmm.audit.findings import Finding, clopper_pearson, within
-from privgmm.blocks import deal, rows_of_blocks
 from privgmm.budget import Budget
-from privgmm.calibration import checked, lifted_plan
 from privgmm.errors import InvalidInput
-from privgmm.learners import BlockRandomness, Learner, block_seeds
+from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
+from privgmm.methods.calibration import checked, lifted_plan
+from privgmm.methods.plan import Plan
 from privgmm.mixture import MixtureBatch
-from privgmm.noise import DiscreteGaussian, SeededNoise
-from privgmm.plan import Plan
-from privgmm.spaces.lifted import Anchored, LiftedSpace
+from privgmm.privacy.noise import DiscreteGaussian, SeededNoise
+from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
+from privgmm.stages.agreement.votes import AgreementTest, friend_counts, h_index
 
 __all__ = [
     "BlockMoments",

@@ -13,18 +13,18 @@ import math
 import numpy as np
 from scipy.stats import ks_2samp
 
-from privgmm import constants
 from privgmm.arrays import Array
 from privgmm.audit.findings import Finding, mean_upper_bound, within
+from privgmm.distances.total_variation import gaussian_hockey_stick
 from privgmm.errors import InvalidInput
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.noise import SeededNoise
-from privgmm.plan import Plan
-from privgmm.populous import PopulousTest
-from privgmm.renyi import RenyiCurve, lifted_mask_curve, paper_mask_curve
-from privgmm.spaces.lifted import Anchored, LiftedSpace
-from privgmm.spaces.paper import PaperSpace
-from privgmm.total_variation import gaussian_hockey_stick
+from privgmm.privacy.curves import RenyiCurve, lifted_mask_curve, paper_mask_curve
+from privgmm.privacy.noise import SeededNoise
+from privgmm.stages.agreement import lemmas as constants
+from privgmm.stages.agreement.algorithm_1 import PopulousTest
+from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
+from privgmm.stages.agreement.paper_space import PaperSpace
 
 __all__ = [
     "exact_mask",

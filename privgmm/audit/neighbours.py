@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array, BoolArray
 from privgmm.errors import InvalidInput
+from privgmm.methods.plan import Plan
 from privgmm.mixture import MixtureBatch, cholesky_of_root
-from privgmm.plan import Plan
-from privgmm.spaces.lifted import LiftedSpace
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.votes import AgreementTest
 
 __all__ = [
     "Fits",

@@ -12,13 +12,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from privgmm.agreement import friend_counts
 from privgmm.arrays import Array
 from privgmm.audit.cores import Mechanism
 from privgmm.audit.findings import Finding, within
 from privgmm.audit.neighbours import Neighbours, cloud, flattened, moved_far
 from privgmm.errors import InvalidInput
-from privgmm.spaces.lifted import MEAN_TOLERANCE, Anchored
+from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored
+from privgmm.stages.agreement.votes import friend_counts
 
 __all__ = ["exact_distance", "reference_free"]
 

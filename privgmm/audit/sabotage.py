@@ -10,7 +10,6 @@ import dataclasses
 
 import numpy as np
 
-from privgmm.agreement import AgreementTest
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.cores import Mechanism, findings_of, strain
 from privgmm.audit.counts import discrete_gaussian, refinement_shift, tail, truncated_laplace
@@ -28,21 +27,21 @@ from privgmm.audit.masks import exact_mask, masked_law, sampled_mask
 from privgmm.audit.neighbours import Fits, Neighbours, cloud, edge, extremes, fan, moved_far
 from privgmm.audit.rounding import reference_free
 from privgmm.audit.search import small_plan
-from privgmm.calibration import calibrate
+from privgmm.distances.all_pairs import component_tables
+from privgmm.distances.matching import bottleneck_matchings
 from privgmm.errors import InvalidInput
-from privgmm.learners import BlockRandomness
-from privgmm.matching import bottleneck_matchings
+from privgmm.learners.learner import BlockRandomness
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.noise import TruncatedLaplace
-from privgmm.pairwise import component_tables
-from privgmm.plan import Plan
-from privgmm.refinement import Refinement
-from privgmm.spaces import Randomness
-from privgmm.spaces.lifted import MEAN_TOLERANCE, Anchored, LiftedSpace
-from privgmm.spaces.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
-from privgmm.spaces.lifted_labels import geometry_of
-from privgmm.spaces.lifted_pairs import pairwise_lifted
-from privgmm.spaces.paper import PaperSpace
+from privgmm.privacy.noise import TruncatedLaplace
+from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
+from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
+from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored, LiftedSpace, geometry_of
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.space import Randomness
+from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 __all__ = [
     "AbsoluteMean",

@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 
-from privgmm.agreement import AgreementTest
 from privgmm.arrays import BoolArray
 from privgmm.audit.cores import Mechanism, Strain, strain
 from privgmm.audit.neighbours import (
@@ -29,9 +28,10 @@ from privgmm.audit.neighbours import (
     with_change,
 )
 from privgmm.budget import Budget
-from privgmm.calibration import lifted_plan
-from privgmm.plan import Plan
-from privgmm.spaces.paper import PaperSpace
+from privgmm.methods.calibration import lifted_plan
+from privgmm.methods.plan import Plan
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.votes import AgreementTest
 
 __all__ = ["attack", "climb", "planted", "small_plan"]
 

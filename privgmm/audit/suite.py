@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privgmm.agreement import AgreementTest
 from privgmm.audit.cores import Mechanism, findings_of
 from privgmm.audit.counts import discrete_gaussian, refinement_noise, refinement_shift, tail
 from privgmm.audit.endtoend import (
@@ -23,10 +22,11 @@ from privgmm.audit.masks import exact_mask, masked_law, paper_lemmas, sampled_ma
 from privgmm.audit.rounding import reference_free
 from privgmm.audit.sabotage import broken_findings
 from privgmm.audit.search import attack, small_plan
-from privgmm.calibration import calibrate
 from privgmm.learners.em import EM
-from privgmm.plan import Plan
-from privgmm.refinement import Refinement
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Plan
+from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 __all__ = ["run_audit"]
 

@@ -18,7 +18,13 @@ from privgmm.errors import InvalidInput
 __all__ = ["app_file", "launch"]
 
 # Everything heavy that the pages use; they themselves wait until there is a server.
-_HEAVY = ("pandas", "privgmm", "privgmm.plotting", "privgmm.notebook", "privgmm.prospects")
+_HEAVY = (
+    "pandas",
+    "privgmm",
+    "privgmm.figures.mixtures",
+    "privgmm.records.notebook",
+    "privgmm.methods.what_if",
+)
 
 
 def app_file() -> Path:
@@ -33,7 +39,7 @@ def app_file() -> Path:
 def _load() -> None:
     for name in _HEAVY:
         importlib.import_module(name)
-    importlib.import_module("privgmm.warm").warm()
+    importlib.import_module("privgmm.compile_kernels").warm()
 
 
 def launch(arguments: Sequence[str] = ()) -> None:

@@ -1,6 +1,6 @@
 """Compiled sweeps over the rows of one block: whitening, and the fused E+M pass.
 
-Below `privgmm.learners.ascent` and `seeding`, which call them, and `em`, which compiles all of
+Below `privgmm.learners.em.ascent` and `seeding`, which call them, and `em`, which compiles all of
 it into one function over a range of blocks. A block is worked on in its own whitened
 coordinates, where the sample mean is 0 and the sample covariance I: nothing depends on units.
 

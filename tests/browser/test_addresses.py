@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from privgmm.dashboard.frame import PAGES
+from privgmm.dashboard.shared.layout import PAGES
 from tests.browser.conftest import settle
 
 pytestmark = pytest.mark.browser

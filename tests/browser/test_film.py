@@ -38,7 +38,7 @@ def test_step_through_the_film_and_play_it(
             settle(page)
             expect(page.get_by_text(title)).to_be_visible()
         expect(page).to_have_url(re.compile("step=4"))
-    expect(page.get_by_text("privgmm.agreement.h_index")).to_be_visible()
+    expect(page.get_by_text("privgmm.stages.agreement.votes.h_index")).to_be_visible()
     overflow = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from privgmm.dashboard.frame import PAGES
+from privgmm.dashboard.shared.layout import PAGES
 from tests.browser.conftest import settle, wait_for
 from tests.installation import build_wheel, install
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
-from privgmm.datasets import random_mixture
+from privgmm.data.datasets import random_mixture
 from privgmm.mixture import Mixture
-from privgmm.spaces.paper import PaperSpace
+from privgmm.stages.agreement.paper_space import PaperSpace
 
 K, D = 3, 2
 

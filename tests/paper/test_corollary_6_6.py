@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
-from privgmm.calibration import calibrate
-from privgmm.distances import dist_gmm, dist_param
-from privgmm.learners.choice import make_learner
+from privgmm.distances.parameters import dist_gmm, dist_param
 from privgmm.learners.em import EM
 from privgmm.learners.moments import Moments
+from privgmm.learners.registry import make_learner
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Method, Plan
 from privgmm.mixture import Mixture
-from privgmm.plan import Method, Plan
-from privgmm.refinement import Refinement
 from privgmm.release import Refusal, Release, release
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 TRUTH = Mixture(
     [0.35, 0.65],

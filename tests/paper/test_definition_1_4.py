@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from privgmm.distances import dist_gmm
+from privgmm.distances.parameters import dist_gmm
+from privgmm.distances.total_variation import gaussian_tv
 from privgmm.mixture import Mixture
-from privgmm.total_variation import gaussian_tv
 
 
 def random_mixture(rng: np.random.Generator, k: int, d: int) -> Mixture:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from privgmm.distances import dist_gmm
-from privgmm.generators import random_mixture
-from privgmm.learnable import learnable
+from privgmm.data.generators import random_mixture
+from privgmm.distances.learnable import learnable
+from privgmm.distances.parameters import dist_gmm
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 

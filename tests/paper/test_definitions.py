@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from privgmm.budget import Budget
-from privgmm.calibration import calibrate
-from privgmm.datasets import generate, random_mixture, well_separated
+from privgmm.data.datasets import generate, random_mixture, well_separated
+from privgmm.distances.total_variation import gaussian_tv
+from privgmm.methods.calibration import calibrate
 from privgmm.mixture import Mixture
 from privgmm.release import release
-from privgmm.total_variation import gaussian_tv
 
 
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (2, 2), (4, 3)])

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from privgmm import constants
 from privgmm.arrays import Array
-from privgmm.calibration import calibrate
-from privgmm.noise import TruncatedLaplace
-from privgmm.populous import PopulousTest
-from privgmm.spaces.paper import PaperSpace
-from privgmm.total_variation import gaussian_hockey_stick
+from privgmm.distances.total_variation import gaussian_hockey_stick
+from privgmm.methods.calibration import calibrate
+from privgmm.privacy.noise import TruncatedLaplace
+from privgmm.stages.agreement import lemmas as constants
+from privgmm.stages.agreement.algorithm_1 import PopulousTest
+from privgmm.stages.agreement.paper_space import PaperSpace
 
 ALPHAS = (0.01, 0.1, 0.5, 1.0)
 DIMENSIONS = (1, 2, 3, 8, 40, 300)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from privgmm.matching import bottleneck_matching, bottleneck_matchings
+from privgmm.distances.matching import bottleneck_matching, bottleneck_matchings
 
 
 def brute_force(table: np.ndarray) -> float:

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from privgmm import constants
 from privgmm.arrays import Array, IntArray
-from privgmm.distances import dist_comp, dist_param
+from privgmm.distances.parameters import dist_comp, dist_param
+from privgmm.distances.total_variation import gaussian_hockey_stick
 from privgmm.mixture import Component, Mixture
-from privgmm.noise import SeededNoise
-from privgmm.spaces.paper import PaperSpace
-from privgmm.total_variation import gaussian_hockey_stick
+from privgmm.privacy.noise import SeededNoise
+from privgmm.stages.agreement import lemmas as constants
+from privgmm.stages.agreement.paper_space import PaperSpace
 
 FOUR_SIGMA = 6.3e-5
 PRICES = list(itertools.product((0.01, 0.1, 1.0), (1e-2, 1e-7)))

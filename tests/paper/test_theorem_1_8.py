@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
-from privgmm.bounds import (
+from privgmm.distances.bounds import (
     best_constants,
     kl_divergence,
     lemma_6_3,
@@ -19,7 +19,7 @@ from privgmm.bounds import (
     theorem_b_1,
     theorem_b_2,
 )
-from privgmm.total_variation import gaussian_tv, relative_form
+from privgmm.distances.total_variation import gaussian_tv, relative_form
 
 DIMENSIONS = [1, 2, 3, 5, 10, 25]
 Pairs = tuple[Array, Array, Array, Array]

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
-from privgmm.calibration import calibrate
-from privgmm.constants import block_minimum
-from privgmm.distances import dist_gmm, dist_param
-from privgmm.learners import BlockRandomness, block_seeds
+from privgmm.distances.parameters import dist_gmm, dist_param
+from privgmm.learners.learner import BlockRandomness, block_seeds
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.plan import Plan
-from privgmm.populous import PopulousTest
 from privgmm.release import Refusal, Release, release
-from privgmm.spread import simulate_blocks
+from privgmm.stages.agreement.algorithm_1 import PopulousTest
+from privgmm.stages.agreement.lemmas import block_minimum
+from privgmm.stages.agreement.scatter import simulate_blocks
 
 TRUTH = Mixture(
     [0.5, 0.5],

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
-from privgmm.distances import component_distances, dist_comp, dist_param
-from privgmm.matching import bottleneck_matchings
+from privgmm.distances.matching import bottleneck_matchings
+from privgmm.distances.parameters import component_distances, dist_comp, dist_param
 from privgmm.mixture import Mixture, cholesky_of_root
 
 Components = tuple[Array, Array, Array]

@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest
 
-from privgmm.noise import SecureNoise, TruncatedLaplace
+from privgmm.privacy.noise import SecureNoise, TruncatedLaplace
 
 FOUR_SIGMA = 6.3e-5
 

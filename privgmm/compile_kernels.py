@@ -1,0 +1,55 @@
+"""Compile every kernel once, so that the first real call does not wait.
+
+``python -m privgmm.compile_kernels`` fills the on-disk cache; the Makefile runs it at set-up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privgmm.distances.all_pairs import pairwise_dist_param
+from privgmm.distances.mixture_variation import mixture_tv
+from privgmm.distances.total_variation import gaussian_hockey_stick, gaussian_tv
+from privgmm.learners.em import fitting as em
+from privgmm.learners.moments import fitting as moments
+from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.refinement.noisy_moments import moment_sums
+
+__all__ = ["warm"]
+
+
+def _strangers(d: int) -> MixtureBatch:
+    """Eight alike fits and two that match nothing: every branch of the pair kernels runs."""
+    rng = np.random.default_rng(0)
+    fits = []
+    for i in range(10):
+        shift = 0.01 if i < 8 else 30.0
+        means = 6.0 * np.arange(3)[:, None] + shift * rng.standard_normal((3, d))
+        roots = np.eye(d) + 0.05 * np.tril(rng.standard_normal((3, d, d)))
+        fits.append(Mixture.from_roots([0.2, 0.3, 0.5], means, roots))
+    return MixtureBatch.of(fits)
+
+
+def warm() -> None:
+    """Run each compiled kernel on something tiny."""
+    em.warm()
+    moments.warm()
+    batch = _strangers(5)
+    pairwise_dist_param(batch)
+    space = LiftedSpace(0.1, clearance=8.0)
+    space.distances(batch)
+    space.representative(batch, np.ones(len(batch)), 0)
+    moment_sums(np.zeros((4, 5)), batch[0], 3.0)
+    first, second = batch[0].marginal([0, 1]), batch[8].marginal([0, 1])
+    ill = np.diag([1.0, 1e-8])
+    gaussian_tv(first.means[0], ill, first.means[1], 2 * ill)
+    gaussian_hockey_stick(
+        first.means[0], first.covariances[0], second.means[0], second.covariances[0], 0.5
+    )
+    mixture_tv(first.marginal([0]), second.marginal([0]))
+    mixture_tv(first, second)
+
+
+if __name__ == "__main__":
+    warm()

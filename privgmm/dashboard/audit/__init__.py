@@ -1,0 +1,1 @@
+"""The page Audit: guess, flip a row, measure, attack."""

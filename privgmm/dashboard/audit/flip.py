@@ -1,0 +1,210 @@
+"""Flip one row: one block changes, and the release hardly moves."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from privgmm.dashboard.audit import neighbours
+from privgmm.dashboard.shared.jobs import beside
+from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
+from privgmm.distances.parameters import dist_gmm
+from privgmm.errors import PrivGMMError
+from privgmm.figures.guessing import flip_figure, flip_votes_figure
+from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.release import Outcome, Release
+from privgmm.stages.agreement.votes import AgreementTest
+
+__all__ = ["WRITERS", "changed_blocks", "flip_row"]
+
+_DISTANCES = (0.0, 1.0, 3.0, 10.0, 100.0, 1e3, 1e6, 1e9)
+
+
+def _far(distance: float) -> str:
+    return "stay" if distance == 0 else f"{distance:,.0f}"
+
+
+WRITERS: dict[str, Writer] = {"row": str, "far": _far}
+
+
+def changed_blocks(before: MixtureBatch, after: MixtureBatch) -> list[int]:
+    """Blocks whose fits differ, in any bit."""
+    same = before.ok == after.ok
+    for name in ("weights", "means", "cholesky"):
+        first, second = getattr(before, name), getattr(after, name)
+        equal = (first == second) | (np.isnan(first) & np.isnan(second))
+        same &= equal.reshape(len(before), -1).all(axis=1)
+    return [int(i) for i in np.flatnonzero(~same)]
+
+
+def flip_row(epsilon: float) -> None:
+    """Draw the section."""
+    rows = neighbours.data().rows
+    with st.container(key="split"):
+        side, picture = st.columns([1, 1.6], gap="medium")
+    with side, controls_panel("flip", border=False):
+        row = int(
+            st.number_input(
+                "Row to move",
+                1,
+                len(rows),
+                6,
+                key="row",
+                bind="query-params",
+                help="Any one of the made-up rows",
+            )
+        )
+        distance = float(
+            st.select_slider(
+                "Send it this far",
+                _DISTANCES,
+                1e6,
+                format_func=_far,
+                key="far",
+                bind="query-params",
+                help="A component's spread is about 1. No bound on the data is assumed.",
+            )
+        )
+    with side:
+        scene_line(f"Row {row:,}, sent {distance:,.0f} away.")
+    with picture:
+        flipped = beside(
+            ("flip", epsilon, row, distance),
+            lambda: _flipped(epsilon, row - 1, distance),
+            f"Fitting all blocks again, with row {row:,} moved…",
+        )
+    if flipped is None:
+        return
+    before, after, move = flipped
+    changed = changed_blocks(before.curator.fits, after.curator.fits)
+    with side:
+        _numbers(before, after, changed)
+    with picture:
+        _picture(before, after, changed, row - 1, distance, move)
+    with side:
+        _votes(before, after, changed)
+
+
+def _released(outcome: Outcome) -> Mixture | None:
+    return outcome.result.mixture if isinstance(outcome.result, Release) else None
+
+
+def _flipped(epsilon: float, row: int, distance: float) -> tuple[Outcome, Outcome, float | None]:
+    """The release before and after, and how far the fit to all rows moves (see below)."""
+    before, after = neighbours.outcome(epsilon), neighbours.outcome(epsilon, row, distance)
+    return before, after, _nonprivate_move(before, after)
+
+
+def _nonprivate_move(before: Outcome, after: Outcome) -> float | None:
+    """How far the fit to all rows moves, in dist_GMM; None where there is no fit."""
+    try:
+        return float(dist_gmm(before.curator.nonprivate(), after.curator.nonprivate()))
+    except PrivGMMError:
+        return None
+
+
+def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
+    t = len(before.curator.fits)
+    h = f"{before.curator.statistic:g} → {after.curator.statistic:g}"
+    others = np.delete(after.curator.votes - before.curator.votes, changed)
+    pair = _released(before), _released(after)
+    st.markdown(
+        "**No block changed.** The row fell into no block, or it stayed where it was."
+        if not changed
+        else f"**{len(changed)} of {t} blocks changed**: block "
+        f"{', '.join(str(i + 1) for i in changed)}. All other fits are the same to the last bit."
+    )
+    with st.container(horizontal=True):
+        st.metric(
+            "Blocks changed",
+            f"{len(changed)} of {t}",
+            help="All blocks were fitted again and compared bit by bit",
+            width="content",
+        )
+        st.metric("h", h, help="The test's count: one row moves it by one at most", width="content")
+        st.metric(
+            "Votes of others",
+            f"{others.min():d} to {others.max():d}" if others.any() else "unchanged",
+            help="By how much the votes of all other blocks changed: by one at most",
+            width="content",
+        )
+        if pair[0] is not None and pair[1] is not None:
+            st.metric(
+                "Release moved",
+                f"{dist_gmm(pair[0], pair[1]):.5f}",
+                help="dist_GMM between the two releases, made with the same noise: 0 not at all, "
+                "1 as far as can be",
+                width="content",
+            )
+    if pair[0] is None or pair[1] is None:
+        st.info(
+            "With this noise the test refused "
+            + ("both times." if pair == (None, None) else "one of the two times.")
+            + " Refusing is private, too.",
+            icon=":material/shield:",
+        )
+
+
+def _picture(
+    before: Outcome,
+    after: Outcome,
+    changed: list[int],
+    row: int,
+    distance: float,
+    move: float | None,
+) -> None:
+    rows = neighbours.data().rows
+    blocks: list[Mixture | None] = [None, None]
+    for side, outcome in enumerate((before, after)):
+        fits = outcome.curator.fits
+        if len(changed) == 1 and fits.ok[changed[0]]:
+            blocks[side] = fits[changed[0]]
+    st.plotly_chart(
+        flip_figure(
+            rows,
+            _released(before),
+            _released(after),
+            blocks[0],
+            blocks[1],
+            rows[row],
+            neighbours.moved(row, distance),
+        ),
+        key="flip",
+        config={"displaylogo": False, "scrollZoom": False},
+        alt=f"Row {row + 1} sent {distance:,.0f} away. The fit of its block before and after, and "
+        "the release before and after with the same noise: the two releases lie on each other.",
+    )
+    notes = [
+        ":material/lock: For the curator's eyes only, but for the releases. Both were made with "
+        "the same noise, so that what is left is the work of the one row."
+    ]
+    if changed and not after.curator.fits.ok[changed[0]]:
+        notes.append(
+            "The block has no fit any more: the far row leaves its learner nothing to fit."
+        )
+    notes.append(
+        "Without privacy, the learner finds no mixture in all rows any more: one row is enough."
+        if move is None
+        else f"Without privacy, the fit to all rows moves by {move:.5f} (dist_GMM)."
+    )
+    st.caption(" ".join(notes))
+
+
+def _votes(before: Outcome, after: Outcome, changed: list[int]) -> None:
+    test = before.result.plan.test
+    if not isinstance(test, AgreementTest):
+        return
+    one = changed[0] if len(changed) == 1 else None
+    counts = before.curator.votes, after.curator.votes
+    st.plotly_chart(
+        flip_votes_figure(*counts, one, test),
+        key="flip_votes",
+        config={"displaylogo": False, "displayModeBar": False},
+        alt="Votes of all blocks before and after. "
+        + (
+            "They are the same."
+            if one is None
+            else f"Block {one + 1} had {counts[0][one]} friends and has {counts[1][one]}; the "
+            "others lose or win one at most."
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The page Explore: what privacy costs, seen on one data set."""

@@ -1,0 +1,164 @@
+"""The privacy panel: method, budget, accuracy, blocks."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from privgmm.dashboard.shared.format import METHOD_WORDS, method_label
+from privgmm.dashboard.shared.sliders import (
+    choose_alpha,
+    choose_delta,
+    choose_epsilon,
+    choose_forgiving,
+)
+from privgmm.dashboard.shared.state import Settings
+from privgmm.data.datasets import Dataset
+from privgmm.learners.registry import LEARNERS
+from privgmm.methods.calibration import METHODS
+
+__all__ = ["choose_settings", "show_misfit"]
+
+
+def choose_settings(dataset: Dataset) -> Settings:
+    """Draw the panel and give back what was chosen."""
+    method = st.segmented_control(
+        "Method",
+        METHODS,
+        default=METHODS[-1],
+        required=True,
+        format_func=method_label,
+        key="method",
+        bind="query-params",
+        persist_state="session",
+        width="stretch",
+    )
+    if method in METHOD_WORDS:
+        st.caption(f"{METHOD_WORDS[method][1].capitalize()}.")
+    k = st.number_input(
+        "Components to fit",
+        1,
+        8,
+        2,
+        key="k",
+        bind="query-params",
+        persist_state="session",
+        help="k, the paper's letter",
+    )
+    learner = _choose_learner()
+    epsilon = choose_epsilon("epsilon")
+    delta = choose_delta("delta")
+    automatic = _choose_automatic()
+    alpha, n_blocks = (None, None) if automatic else _choose_accuracy()
+    forgiving = automatic and method == "lifted" and choose_forgiving("forgiving")
+    return Settings(
+        data=dataset.fingerprint,
+        data_name=dataset.name,
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        alpha=alpha,
+        n_components=int(k),
+        n_blocks=n_blocks,
+        seed=_choose_noise(),
+        learner=learner,
+        forgiving=forgiving,
+    )
+
+
+def _choose_learner() -> str:
+    """What fits each block: any will do for the promise, not for the accuracy."""
+    name = st.selectbox(
+        "Learner",
+        list(LEARNERS),
+        format_func=lambda name: LEARNERS[name].title,
+        key="learner",
+        bind="query-params",
+        persist_state="session",
+        help="What fits each block. The promise is the same with any.\n\n"
+        + "\n".join(f"- **{kind.title}**: {kind.good_at}" for kind in LEARNERS.values()),
+    )
+    st.caption(LEARNERS[name].good_at)
+    return str(name)
+
+
+def show_misfit(settings: Settings) -> None:
+    """If the learner cannot fit so many components: say so, with a click that helps."""
+    most = settings.most_components
+    if most is None:
+        return
+    st.warning(
+        f"The learner **{LEARNERS[settings.learner].title}** takes at most {most} "
+        f"component{'s' * (most > 1)}; you ask for {settings.n_components}.",
+        icon=":material/error_med:",
+    )
+    able = next(
+        (
+            kind
+            for kind in LEARNERS.values()
+            if kind.most_components is None or kind.most_components >= settings.n_components
+        ),
+        None,
+    )
+    with st.container(horizontal=True, key="misfit"):
+        st.button(f"Fit {most}", key="fix_k", on_click=_set, args=("k", most))
+        if able is not None:
+            st.button(
+                f"Use {able.title}", key="fix_learner", on_click=_set, args=("learner", able.name)
+            )
+
+
+def _set(key: str, value: int | str) -> None:
+    st.session_state[key] = value
+
+
+def _choose_noise() -> int | None:
+    """The seed of the noise; None for cryptographic noise."""
+    with st.expander("Noise", icon=":material/tune:"):
+        seeded = st.toggle(
+            "Reproducible noise",
+            key="seeded",
+            bind="query-params",
+            persist_state="session",
+            help="For teaching only: whoever knows the seed can subtract the noise.",
+        )
+        if not seeded:
+            return None
+        seed = st.number_input(
+            "Noise seed",
+            0,
+            10**9,
+            0,
+            key="noise_seed",
+            bind="query-params",
+            persist_state="session",
+        )
+        st.caption(":material/warning: A seeded release gives no privacy. Its record says so.")
+    return int(seed)
+
+
+def _choose_automatic() -> bool:
+    return st.toggle(
+        "Auto: the plan with the least error",
+        value=True,
+        key="auto",
+        bind="query-params",
+        persist_state="session",
+        help="Chooses accuracy, blocks and refinement from the number of rows alone",
+    )
+
+
+def _choose_accuracy() -> tuple[float, int | None]:
+    """Accuracy target and number of blocks; None for the method's own number."""
+    alpha = choose_alpha("alpha", remark="Smaller asks for more rows.")
+    blocks = st.number_input(
+        "Blocks t",
+        5,
+        100_000,
+        None,
+        key="t",
+        bind="query-params",
+        persist_state="session",
+        placeholder="chosen for you",
+        help="The rows are split into t blocks; each is fitted on its own.",
+    )
+    return alpha, None if blocks is None else int(blocks)

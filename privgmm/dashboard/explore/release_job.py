@@ -1,0 +1,174 @@
+"""A release under way: started behind the button, shown as it goes, stopped on request.
+
+The work runs beside the page, so the page stays alive. Cancelling takes effect between two parts
+of the block fits, before any noise is drawn and before the ledger is told: then nothing was
+spent. Once the noise is drawn there is no way back, and the note says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import wait
+
+import streamlit as st
+
+from privgmm.dashboard.explore.data_panel import Chosen
+from privgmm.dashboard.explore.result import nonprivate_of
+from privgmm.dashboard.shared import state
+from privgmm.dashboard.shared.accounts import Account, account_of
+from privgmm.dashboard.shared.answers import Ask, plan_for
+from privgmm.dashboard.shared.format import escaped
+from privgmm.dashboard.shared.jobs import Cancelled, Job, Ticket, redraw
+from privgmm.data.datasets import Dataset
+from privgmm.learners.learner import Learner
+from privgmm.learners.registry import make_learner
+from privgmm.ledger.memory import Ledger, Unit
+from privgmm.ledger.sqlite import SQLiteLedger
+from privgmm.methods.plan import Plan
+from privgmm.records.notebook import Rows
+from privgmm.release import Outcome, release
+
+__all__ = ["Running", "collect", "running", "show_note", "show_running", "start"]
+
+_RUNNING = "explore_running"
+
+
+class Told:
+    """A ledger that remembers whether this release was told to it.
+
+    Others may be charging the same account at the same time.
+    """
+
+    def __init__(self, ledger: SQLiteLedger) -> None:
+        self._ledger = ledger
+        self.entry: int | None = None
+
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
+        """Pass it on."""
+        self.entry = self._ledger.intend(plan, seeded=seeded, unit=unit)
+        return self.entry
+
+    def conclude(self, entry: int, *, released: bool) -> None:
+        """Pass it on."""
+        self._ledger.conclude(entry, released=released)
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """A release that has been asked for and has not ended."""
+
+    settings: state.Settings
+    dataset: Dataset
+    rows: Rows
+    account: Account
+    told: Told
+    job: Job[Outcome]
+
+    @property
+    def spent(self) -> bool:
+        """Whether the ledger has been told of it."""
+        return self.told.entry is not None
+
+
+def running() -> Running | None:
+    """The release under way in this session, if there is one."""
+    value = st.session_state.get(_RUNNING)
+    return value if isinstance(value, Running) else None
+
+
+def start(settings: state.Settings, chosen: Chosen) -> None:
+    """Begin a release."""
+    dataset, account = chosen.dataset, account_of(chosen)
+    ask, seed = settings.ask(dataset), settings.seed
+    told = Told(account.ledger(label=dataset.name))
+    learner = make_learner(settings.learner, settings.n_components)
+    job = Job(lambda ticket: _work(ticket, dataset, ask, learner, seed, told))
+    state.note(None)
+    st.session_state[_RUNNING] = Running(settings, dataset, chosen.rows, account, told, job)
+
+
+def _work(
+    ticket: Ticket, dataset: Dataset, ask: Ask, learner: Learner, seed: int | None, ledger: Ledger
+) -> Outcome:
+    planned = plan_for(ask)
+    while not planned.done():
+        ticket.step(0, 1, "Planning…")
+        wait([planned], 0.1)
+    plan = planned.result()
+
+    def progress(done: int, total: int) -> None:
+        ticket.step(done, total, f"{done:,} of {total:,} blocks fitted")
+
+    progress(0, plan.n_blocks)
+    outcome = release(
+        dataset.rows, plan, learner=learner, rng=seed, ledger=ledger, progress=progress
+    )
+    ticket.tell(1, 1, "Fitting all rows without privacy, to compare…")
+    nonprivate_of(outcome)
+    return outcome
+
+
+def collect() -> None:
+    """If the release under way has ended, keep what came of it."""
+    current = running()
+    if current is None or not current.job.finished:
+        return
+    del st.session_state[_RUNNING]
+    problem = current.job.problem()
+    if problem is None:
+        outcome = current.job.result()
+        current.account.keep_receipt(
+            outcome.result, current.dataset.columns, current.rows, current.settings.learner
+        )
+        state.keep(state.Shown(current.settings, current.dataset, current.rows, outcome))
+        if current.job.cancelling:
+            state.note(state.Note("The noise had been drawn already.", spent=True, trouble=False))
+    elif isinstance(problem, Cancelled):
+        state.note(state.Note("", spent=current.spent, trouble=False))
+    elif isinstance(problem, Exception):
+        state.note(state.Note(escaped(str(problem)), spent=current.spent, trouble=True))
+    else:
+        raise problem
+
+
+@st.fragment(run_every=0.4)
+def show_running() -> None:
+    """Progress by blocks and a way to stop; redraws the page at the end."""
+    current = running()
+    if current is None or current.job.finished:
+        redraw()
+    if current is not None:
+        with st.container(border=True, key="progress"):
+            told = current.job.progress
+            st.progress(told.share, text=told.text or "Starting…")
+            stopping = current.job.cancelling
+            st.button(
+                "Stopping…" if stopping else "Cancel",
+                key="cancel",
+                icon=":material/cancel:",
+                on_click=current.job.cancel,
+                disabled=stopping or current.spent,
+            )
+            st.caption(
+                "The noise is drawn: the budget is spent."
+                if current.spent
+                else "Until all blocks are fitted nothing is drawn and nothing is spent."
+            )
+
+
+def show_note() -> None:
+    """How the last attempt ended, where its result does not say it all."""
+    last = state.noted()
+    if last is None:
+        return
+    if last.trouble:
+        ending = (
+            "The budget is spent, but there is no result"
+            if last.spent
+            else "Nothing was drawn and nothing spent"
+        )
+        st.error(f"**{ending}.** {last.text}", icon=":material/error:")
+    elif last.spent:
+        st.warning(f"**Too late to cancel.** {last.text}", icon=":material/cancel:")
+    else:
+        st.info("**Cancelled.** Nothing was drawn and nothing spent.", icon=":material/cancel:")

@@ -1,0 +1,299 @@
+"""What came out: the verdict in words, the components, and what may be shared."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from privgmm.arrays import Array, IntArray
+from privgmm.dashboard.shared.format import (
+    chance_in_words,
+    count_in_words,
+    method_label,
+    times_short,
+)
+from privgmm.dashboard.shared.state import Shown
+from privgmm.data.datasets import Dataset
+from privgmm.distances.matching import bottleneck_matching
+from privgmm.distances.parameters import dist_gmm
+from privgmm.distances.total_variation import gaussian_tv
+from privgmm.errors import PrivGMMError
+from privgmm.figures.mixtures import mixtures_figure
+from privgmm.mixture import Mixture
+from privgmm.records.notebook import notebook, script
+from privgmm.release import Outcome, Refusal, Release
+
+__all__ = [
+    "comparison_table",
+    "error_of",
+    "matched",
+    "nonprivate_of",
+    "record",
+    "show_sharing",
+    "show_table",
+    "show_verdict",
+]
+
+_WEAK = 0.95
+"""Beyond this chance of a right guess a promise is called weak: about epsilon 3."""
+
+
+def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -> None:
+    """The outcome in words and figures.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    dataset : Dataset
+        The rows it was made from.
+    needed : dict of str to float
+        Rows each method would need at the same budget, as far as that is known.
+    """
+    if isinstance(outcome.result, Release):
+        _show_release(outcome.result, outcome, dataset)
+    else:
+        _show_refusal(outcome.result, dataset, needed)
+    if outcome.result.seeded:
+        st.warning(
+            "The noise came from a seed, so whoever knows the seed can take it away again: "
+            "good for teaching, not for real people's data.",
+            icon=":material/warning:",
+        )
+
+
+def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
+    ceiling = result.budget.guess_ceiling
+    st.success(
+        f"**Released.** The private mixture may be shared. Whoever sees it, and whatever else "
+        f"they know, guesses whether one row was replaced with at most "
+        f"**{chance_in_words(ceiling)}** success; a coin has 50%."
+        + (" That is a weak promise: choose a smaller ε for real people." * (ceiling > _WEAK)),
+        icon=":material/verified_user:",
+    )
+    _show_numbers(outcome, dataset, result.mixture)
+
+
+def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -> None:
+    plan = result.plan
+    mine = result.rows_needed
+    lines = [
+        "**Refused: that is the guarantee at work.** The fits of the "
+        f"{plan.n_blocks:,} blocks do not agree closely enough for the noise to hide any one row, "
+        "so nothing about the mixture is said. The answer “no” is itself private and may be "
+        "shared; its budget is spent."
+    ]
+    if math.isfinite(mine):
+        lines.append(
+            f"At these settings the method **{method_label(plan.method)}** needs about "
+            f"**{count_in_words(mine)} rows**, {times_short(mine, dataset.n_rows)}."
+        )
+    else:
+        lines.append("With so few blocks this plan cannot be sure to pass, whatever the rows.")
+    st.info("\n\n".join(lines), icon=":material/shield:")
+    if needed:
+        st.markdown("**What would pass, at the same ε and δ**")
+        st.dataframe(
+            pd.DataFrame(
+                {
+                    "Method": [method_label(method) for method in needed],
+                    "Rows it takes": [count_in_words(rows) for rows in needed.values()],
+                    "At hand": [f"{dataset.n_rows:,}"] * len(needed),
+                }
+            ),
+            hide_index=True,
+        )
+
+
+def _show_numbers(outcome: Outcome, dataset: Dataset, private: Mixture) -> None:
+    left, right = st.columns(2)
+    budget = outcome.result.budget
+    left.metric("Spent in total", f"ε = {budget.epsilon:.4g}", help=f"with δ = {budget.delta:.3g}")
+    left.caption(f"δ = {budget.delta:.3g}")
+    mine = None if dataset.truth is None else error_of(private, dataset.truth)
+    if mine is None:
+        right.metric("Components", private.n_components)
+        return
+    baseline = nonprivate_of(outcome)
+    other = None if baseline is None or dataset.truth is None else error_of(baseline, dataset.truth)
+    right.metric(
+        "Error (dist_GMM to the truth)",
+        f"{mine:.3f}",
+        help="Largest difference in weight or exact total variation over matched components: "
+        "0 is perfect, 1 as wrong as can be (Definition 1.4)",
+    )
+    if other is not None:
+        right.caption(f"Without privacy: {other:.3f}")
+
+
+def error_of(mixture: Mixture, truth: Mixture) -> float | None:
+    """dist_GMM to the truth, or None if the two have different numbers of components."""
+    if mixture.n_components != truth.n_components:
+        return None
+    return float(dist_gmm(mixture, truth))
+
+
+def nonprivate_of(outcome: Outcome) -> Mixture | None:
+    """The non-private mixture, or None if no block could be fitted."""
+    try:
+        return outcome.curator.nonprivate()
+    except PrivGMMError:
+        return None
+
+
+def matched(mixture: Mixture, reference: Mixture) -> tuple[IntArray, Array]:
+    """Which component of the reference each is, and how far from it.
+
+    Returns
+    -------
+    partner : array (k,)
+    distance : array (k,)
+        ``max(|w - w'|, TV)``; the largest is dist_GMM (Definition 1.4).
+    """
+    variation = gaussian_tv(
+        mixture.means[:, None],
+        mixture.covariances[:, None],
+        reference.means[None],
+        reference.covariances[None],
+    )
+    table = np.maximum(variation, np.abs(mixture.weights[:, None] - reference.weights[None]))
+    partner = bottleneck_matching(table).permutation
+    return partner, table[np.arange(len(partner)), partner]
+
+
+def comparison_table(
+    mixtures: dict[str, Mixture], reference: Mixture | None, columns: tuple[str, ...]
+) -> pd.DataFrame:
+    """The components of several mixtures, those that match one below the other.
+
+    Parameters
+    ----------
+    mixtures : dict of str to Mixture
+        By the name to show.
+    reference : Mixture or None
+        What the components are matched to and their errors measured from.
+    columns : tuple of str
+        Names of the coordinates.
+    """
+    lines: list[tuple[int, int, dict[str, Any]]] = []
+    for rank, (name, mixture) in enumerate(mixtures.items()):
+        partner, errors = np.arange(mixture.n_components, dtype=np.int64), None
+        if reference is not None and reference.means.shape == mixture.means.shape:
+            partner, errors = matched(mixture, reference)
+        spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
+        for j in range(mixture.n_components):
+            line: dict[str, Any] = {
+                "component": int(partner[j]) + 1,
+                "mixture": name,
+                "error": None if errors is None or mixture is reference else float(errors[j]),
+                "weight": mixture.weights[j],
+            }
+            line |= {f"mean {c}": mixture.means[j, i] for i, c in enumerate(columns)}
+            line |= {f"sd {c}": spread[j, i] for i, c in enumerate(columns)}
+            if mixture.n_features == 2:
+                line["correlation"] = mixture.covariances[j, 0, 1] / spread[j].prod()
+            lines.append((int(partner[j]), rank, line))
+    lines.sort(key=lambda entry: entry[:2])
+    return pd.DataFrame([line for _, _, line in lines])
+
+
+def show_table(outcome: Outcome, dataset: Dataset) -> None:
+    """The components of every mixture there is, matched, marked with who may see them."""
+    mixtures: dict[str, Mixture] = {}
+    if dataset.truth is not None:
+        mixtures["True"] = dataset.truth
+    baseline = nonprivate_of(outcome)
+    if baseline is not None:
+        mixtures["Non-private"] = baseline
+    if isinstance(outcome.result, Release):
+        mixtures["Private release"] = outcome.result.mixture
+    if not mixtures:
+        return
+    reference = dataset.truth if dataset.truth is not None else baseline
+    table = comparison_table(mixtures, reference, dataset.columns)
+    numbers = {
+        name: st.column_config.NumberColumn(format="%.4f" if name == "error" else "%.4g")
+        for name in table.columns
+        if name not in ("component", "mixture")
+    }
+    st.markdown("**Components**")
+    st.dataframe(table, hide_index=True, column_config=numbers, key="components", placeholder="–")
+    measured = "the true one" if dataset.truth is not None else "the non-private one"
+    st.caption(
+        ":material/lock: Only the lines of the private release may be shared, without their "
+        "errors. Error: difference in weight or exact total variation, whichever is larger, from "
+        f"{measured}; the largest is dist\\_GMM."
+    )
+
+
+def record(outcome: Outcome) -> dict[str, Any]:
+    """What may be shared about an outcome, as plain numbers for JSON."""
+    return outcome.result.to_dict()
+
+
+def show_sharing(shown: Shown) -> None:
+    """Two boxes: what may leave this machine, and what may not."""
+    outcome, dataset = shown.outcome, shown.dataset
+    left, right = st.container(key="sharing").columns(2)
+    with left.container(border=True, height="stretch"):
+        st.markdown("**:green[:material/public: May be shared]**")
+        released = isinstance(outcome.result, Release)
+        what = "the private mixture" if released else "the answer “refused”"
+        st.markdown(f"- {what}\n- the plan and the budget\n- anything computed from these alone")
+        buttons = st.container(horizontal=True)
+        buttons.download_button(
+            "Record (JSON)",
+            data=lambda: json.dumps(record(outcome), indent=1),
+            file_name="privgmm-release.json",
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            key="download_record",
+        )
+        if isinstance(outcome.result, Release):
+            mixture = outcome.result.mixture
+            buttons.download_button(
+                "Picture (HTML)",
+                data=lambda: mixtures_figure(private=mixture, columns=dataset.columns).to_html(),
+                file_name="privgmm-release.html",
+                mime="text/html",
+                icon=":material/download:",
+                on_click="ignore",
+                key="download_picture",
+            )
+        _show_code(shown, buttons)
+    with right.container(border=True, height="stretch"):
+        st.markdown("**:red[:material/lock: Not to be shared]**")
+        st.markdown(
+            "- the picture above: it shows rows\n- the non-private fit, and errors measured "
+            "with it\n- the fits, distances and votes of the blocks"
+        )
+        if dataset.truth is not None:
+            st.caption("These rows are made up, so here it is only practice.")
+
+
+def _show_code(shown: Shown, buttons: Any) -> None:
+    """The run as code: it holds no rows and no results."""
+    run = shown.run
+    for label, name, write, mime in (
+        ("Notebook", "privgmm-run.ipynb", notebook, "application/x-ipynb+json"),
+        ("Script", "privgmm-run.py", script, "text/x-python"),
+    ):
+        buttons.download_button(
+            label,
+            data=lambda write=write: write(run),
+            file_name=name,
+            mime=mime,
+            icon=":material/code:",
+            on_click="ignore",
+            key=f"download_{label.lower()}",
+        )
+    st.caption(
+        "Notebook and script make the same run again, exactly."
+        if run.seed is not None
+        else "Notebook and script make the run again with fresh noise, which spends again."
+    )

@@ -1,0 +1,1 @@
+"""The page How it works: one release as a film."""

@@ -1,0 +1,206 @@
+"""The page How it works: Algorithm 1 as a film, to step through or to play."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from privgmm.dashboard.film.film_data import DEMONSTRATIONS, Reel, code_of, demonstration
+from privgmm.dashboard.film.scenes import Scene, scene
+from privgmm.dashboard.shared import state
+from privgmm.dashboard.shared.jobs import redraw
+from privgmm.dashboard.shared.layout import frame
+from privgmm.dashboard.shared.lessons import Writer, controls_panel, show_link, written
+from privgmm.errors import PrivGMMError
+
+__all__ = ["SECONDS", "is_due", "page"]
+
+SECONDS = 4.0
+"""How long a scene stays when the film plays."""
+
+_YOURS = "yours"
+_LABELS = {
+    _YOURS: "Your release",
+    "average": "Averaging",
+    "pick": "Picking one",
+    "refusal": "A refusal",
+}
+_WRITERS: dict[str, Writer] = {"film": lambda name: _LABELS[name], "step": str}
+_REEL, _PLAYING, _SINCE, _TURN = "film_reel", "film_playing", "film_since", "film_turn"
+
+
+def page() -> None:
+    """Draw the page."""
+    link = frame(
+        "How it works",
+        "Algorithm 1 of the paper as a film: what happens to the rows, one step at a time, with "
+        "the paper's line and the code that ran.",
+        icon=":material/movie:",
+    )
+    reel = _choose()
+    step = _transport(reel)
+    _show(reel, step)
+    st.session_state[_SINCE] = time.monotonic()
+    if st.session_state.get(_PLAYING):
+        _ticker(len(reel.steps))
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(written(_WRITERS))
+
+
+def _choose() -> Reel:
+    """The reel to show: the release on display in Explore, or a demonstration."""
+    last = state.shown()
+    names = ([_YOURS] if last is not None else []) + list(DEMONSTRATIONS)
+    with controls_panel("film", border=False):
+        chosen = st.segmented_control(
+            "What to film",
+            names,
+            default=names[0],
+            required=True,
+            format_func=lambda name: _LABELS[name],
+            key="film",
+            bind="query-params",
+            on_change=_from_the_start,
+        )
+    if chosen == _YOURS and last is not None:
+        kept = st.session_state.get(_REEL)
+        if not (isinstance(kept, Reel) and kept.outcome is last.outcome):
+            kept = Reel(last.dataset, last.outcome, made_up=False, learner=last.settings.learner)
+            st.session_state[_REEL] = kept
+        st.caption(
+            f":material/person: The release on display in Explore, made from "
+            f"{last.settings.data_name}. Watching draws no noise and spends nothing."
+        )
+        return kept
+    reel = demonstration(chosen if chosen in DEMONSTRATIONS else names[-1])
+    st.caption(
+        ":material/science: **Demonstration**: rows made up and noise drawn from fixed seeds, so "
+        "it is the same every time and protects nobody."
+        + ("" if last is not None else " Release something in Explore to film that instead.")
+    )
+    return reel
+
+
+def _from_the_start() -> None:
+    st.session_state["step"] = 1
+    st.session_state[_PLAYING] = False
+
+
+def _go(step: int) -> None:
+    st.session_state["step"] = step
+    st.session_state[_PLAYING] = False
+
+
+def _stop() -> None:
+    st.session_state[_PLAYING] = False
+
+
+def _play(last: int) -> None:
+    playing = not st.session_state.get(_PLAYING, False)
+    st.session_state[_PLAYING] = playing
+    if playing and st.session_state.get("step", 1) >= last:
+        st.session_state["step"] = 1
+
+
+def _transport(reel: Reel) -> int:
+    """Back, play, next and the slider; gives back the step to show."""
+    last = len(reel.steps)
+    # A widget's value may be set before it is drawn, not after: the timer leaves a note.
+    now = int(st.session_state.pop(_TURN, st.session_state.get("step", 1)))
+    if now != st.session_state.get("step", 1) or now > last:
+        st.session_state["step"] = min(now, last)
+    playing = bool(st.session_state.get(_PLAYING))
+    with st.container(horizontal=True, vertical_alignment="bottom", key="transport"):
+        with st.container(horizontal=True, width="content"):
+            back, play, forth = st.empty(), st.empty(), st.empty()
+        step = int(
+            st.slider("Step", 1, last, key="step", bind="query-params", on_change=_stop, width=420)
+        )
+    back.button(
+        "Back",
+        icon=":material/skip_previous:",
+        disabled=step == 1,
+        on_click=_go,
+        args=(step - 1,),
+        key="film_back",
+    )
+    play.button(
+        "Pause" if playing else "Play",
+        icon=":material/pause:" if playing else ":material/play_arrow:",
+        type="primary",
+        on_click=_play,
+        args=(last,),
+        key="film_play",
+    )
+    forth.button(
+        "Next",
+        icon=":material/skip_next:",
+        disabled=step == last,
+        on_click=_go,
+        args=(step + 1,),
+        key="film_next",
+    )
+    st.caption(
+        " → ".join(
+            f"**{i} {name}**" if i == step else f"{i} {name}"
+            for i, name in enumerate(reel.steps, 1)
+        )
+    )
+    return step
+
+
+def _show(reel: Reel, step: int) -> None:
+    try:
+        now = scene(reel, step)
+        figure = now.figure()
+    except PrivGMMError as problem:
+        st.error(f"This step cannot be drawn for this release: {problem}", icon=":material/error:")
+        return
+    with st.container(key="split"):
+        words, picture = st.columns([1, 1.6], gap="medium")
+    with words:
+        _words(now, step)
+    with picture:
+        st.plotly_chart(
+            figure,
+            key=f"film_{step}",
+            config={"displaylogo": False, "scrollZoom": False},
+            alt=now.alt,
+        )
+        st.caption(now.sharing)
+    st.markdown("**The code that ran**")
+    for function in reel.code[step - 1]:
+        place, source = code_of(function)
+        st.caption(f":material/code: `{place}`")
+        st.code(source, language="python", height=min(420, 60 + 22 * source.count("\n")))
+
+
+def _words(now: Scene, step: int) -> None:
+    st.subheader(f"{step} · {now.title}", anchor=False)
+    st.markdown(now.words)
+    with st.container(horizontal=True):
+        for number in now.numbers:
+            st.metric(number.label, number.value, help=number.meaning, width="content")
+    with st.container(border=True):
+        st.caption(":material/menu_book: The paper, Algorithm 1")
+        st.markdown(now.line)
+        if now.ours:
+            st.caption(f"**Here:** {now.ours}")
+
+
+def is_due(since: float, now: float) -> bool:
+    """Whether a scene shown `since` has been seen long enough at `now`, in seconds."""
+    return now - since >= 0.8 * SECONDS
+
+
+@st.fragment(run_every=SECONDS)
+def _ticker(last: int) -> None:
+    """Turn to the next scene when the timer fires; the first run, with the page, does nothing."""
+    if not is_due(st.session_state[_SINCE], time.monotonic()):
+        return
+    turn = min(int(st.session_state.get("step", 1)) + 1, last)
+    st.session_state[_TURN] = turn
+    st.session_state[_PLAYING] = turn < last
+    redraw()

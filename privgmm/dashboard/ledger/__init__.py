@@ -1,0 +1,1 @@
+"""The page Ledger: what has been spent."""

@@ -1,0 +1,316 @@
+"""The page Ledger: what has been spent on a data set, what is left, and what proves it.
+
+Everything here is about budgets and plans, none of which depends on the rows: nothing on the page
+is secret, apart from the verdicts of releases that were not published.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from privgmm.budget import Budget
+from privgmm.dashboard.shared.accounts import Account, accounts_to_show
+from privgmm.dashboard.shared.format import escaped, method_label
+from privgmm.dashboard.shared.layout import frame
+from privgmm.dashboard.shared.sliders import DELTAS
+from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.figures.ledger import spending_alt_text, spending_figure
+from privgmm.ledger.memory import Standing
+from privgmm.privacy.composition import added
+from privgmm.records.bundle import bundle_bytes
+from privgmm.records.receipt import receipt_text
+
+__all__ = ["page", "show_spent"]
+
+_ENDINGS = {True: "Released", False: "Refused", None: "Unfinished"}
+_PROBLEM = "ledger_problem"
+
+_REFUSAL = """
+A refusal says that the blocks did not agree. Whether they do may hang on a single row: if
+refusals were free, somebody could ask again and again, and read off from the answers *released*
+and *refused* whether you are in the data. So the answer itself is noisy and has its price, the
+same for both verdicts, and it is written down **before** the noise is drawn. A release that was
+killed half-way counts too: its noise may have been seen.
+"""
+_TOTAL = """
+Each answer gives a little away, and what is given away adds up. The plain rule adds all ε and all
+δ. But the worst case of one answer is rarely the worst case of the next: bad luck averages out.
+Rényi differential privacy keeps track of how all losses are distributed *together* and pays for
+rare bad luck only once, at the end. The total is then closer to the square root of the number of
+answers than to the number itself. Both hold; the ledger takes the smaller.
+"""
+_CAP = """
+With a cap the ledger itself says no: a release that would pass it is not made, no noise is drawn,
+and nothing is spent. Set it before the first release. A cap cannot be raised or taken away; that
+is its point.
+"""
+
+
+def page() -> None:
+    """Draw the page."""
+    frame(
+        "What has been spent?",
+        "Every answer about a data set costs privacy, and the costs add up. This is the account.",
+        icon=":material/receipt_long:",
+    )
+    account = _choose()
+    if account is None:
+        st.info(
+            "No data has been chosen in this session, so there is no account to show. Choose "
+            "some on Explore.",
+            icon=":material/receipt_long:",
+        )
+        st.page_link("app.py", label="Explore", icon=":material/explore:")
+    else:
+        try:
+            _show(account)
+        except PrivGMMError as problem:
+            st.error(escaped(str(problem)), icon=":material/error:")
+    left, right = st.container(key="sharing").columns(2)
+    with left.container(border=True, height="stretch"):
+        st.markdown("**Why a refusal costs too**")
+        st.markdown(_REFUSAL)
+    with right.container(border=True, height="stretch"):
+        st.markdown("**Why the total is less than the sum**")
+        st.markdown(_TOTAL)
+
+
+def _choose() -> Account | None:
+    table = accounts_to_show()
+    if len(table) < 2:
+        return table[0] if table else None
+    chosen = st.selectbox(
+        "Data set",
+        range(len(table)),
+        format_func=lambda i: f"{i + 1} · {table[i].name}",
+        key="ledger_account",
+    )
+    return table[chosen]
+
+
+def _show(account: Account) -> None:
+    ledger = account.ledger()
+    # Read once: another session may be charging the same account.
+    rows, spends, standing = ledger.export(), ledger.spends(), ledger.standing()
+    entries = ledger.entries[: len(spends)]
+    st.markdown(f"**{escaped(account.name)}**")
+    st.caption(
+        "Uploaded rows: the account is kept on this machine under a salted fingerprint of the "
+        "whole file, and the same file meets it again after a reload, in another session and on "
+        "the command line."
+        if account.lasting
+        else "Made-up or shipped rows are nobody's: this account ends with the session."
+    )
+    if spends:
+        _numbers(standing, added(spends))
+        st.plotly_chart(
+            spending_figure(spends, entries, cap=standing.cap),
+            key="spending",
+            config={"displayModeBar": False, "scrollZoom": False},
+            alt=spending_alt_text(spends, entries, cap=standing.cap),
+        )
+        st.dataframe(_table(rows), hide_index=True, key="spends")
+        _exports(account, rows, standing)
+    else:
+        st.info("Nothing has been spent on these rows.", icon=":material/savings:")
+    _cap(account, standing)
+    _receipts(account, [row["number"] for row in rows])
+
+
+def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
+    boxes = st.container(horizontal=True, key="totals")
+    cost = standing.total or sum_of_parts
+    boxes.metric(
+        "Together",
+        f"ε = {cost.epsilon:.3g}",
+        f"δ = {cost.delta:.3g}",
+        delta_color="off",
+        delta_arrow="off",
+        help="What all answers give away together: the joint Rényi account, or the sum if that "
+        "is less",
+    )
+    boxes.metric(
+        "Sum of the parts",
+        f"ε = {sum_of_parts.epsilon:.3g}",
+        f"δ = {sum_of_parts.delta:.3g}",
+        delta_color="off",
+        delta_arrow="off",
+        help="All ε and all δ added up",
+    )
+    boxes.metric("Answers", f"{standing.spends}", help="Released, refused and unfinished ones")
+    if standing.cap is not None:
+        left = standing.remaining
+        boxes.metric(
+            "Left under the cap",
+            "nothing" if left is None else f"ε = {left.epsilon:.3g}",
+            None if left is None else f"δ = {left.delta:.3g}",
+            delta_color="off",
+            delta_arrow="off",
+            help="One more release of this size surely fits, however it is made. Beside others "
+            "those by the methods tight and lifted count for less than their ε.",
+        )
+        boxes.metric("More like the last", f"{standing.more or 0:,}", help="So many surely fit")
+
+
+def _when(text: str) -> str:
+    return datetime.datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            # The file's own numbers would count the spends of other data sets.
+            "Nr": range(1, len(rows) + 1),
+            "Answer": [_ENDINGS[row["released"]] for row in rows],
+            "ε": [float(f"{row['epsilon']:.4g}") for row in rows],
+            "δ": [f"{row['delta']:.2g}" for row in rows],
+            "Method": [method_label(row["method"]) for row in rows],
+            "Noise": ["from a seed: not private" if row["seeded"] else "fresh" for row in rows],
+            "When": [_when(row["intended"]) for row in rows],
+        }
+    )
+
+
+def _exports(account: Account, rows: list[dict[str, Any]], standing: Standing) -> None:
+    """What can be taken home: no fingerprint, and no number that counts other data sets."""
+    plain = [
+        {"number": i} | {k: v for k, v in row.items() if k not in ("number", "account")}
+        for i, row in enumerate(rows, 1)
+    ]
+    whole = {
+        "data": account.name,
+        "standing": {k: v for k, v in standing.to_dict().items() if k != "account"},
+        "spends": plain,
+    }
+    line = st.container(horizontal=True)
+    _download(
+        line, "Ledger (CSV)", "privgmm-ledger.csv", lambda: pd.DataFrame(plain).to_csv(index=False)
+    )
+    _download(line, "Ledger (JSON)", "privgmm-ledger.json", lambda: json.dumps(whole, indent=1))
+
+
+def _cap(account: Account, standing: Standing) -> None:
+    with st.container(border=True, key="cap"):
+        if problem := st.session_state.pop(_PROBLEM, None):
+            st.error(escaped(problem), icon=":material/error:")
+        if standing.cap is not None:
+            st.markdown(
+                f"**Cap: ε = {standing.cap.epsilon:g}, δ = {standing.cap.delta:g}.** What would "
+                "pass it is not released; nothing is drawn then, and nothing spent."
+            )
+            return
+        st.markdown("**No cap**")
+        st.markdown(_CAP)
+        with st.form("cap_form", border=False):
+            inputs = st.container(horizontal=True, vertical_alignment="bottom")
+            inputs.number_input(
+                "Most ε in total", 0.01, 1000.0, 4.0, 0.5, key="cap_epsilon", width=160
+            )
+            inputs.selectbox(
+                "Most δ in total",
+                DELTAS,
+                DELTAS.index(1e-5),
+                format_func=lambda value: f"{value:.0e}",
+                key="cap_delta",
+                width=160,
+            )
+            inputs.form_submit_button(
+                "Set this cap", icon=":material/lock:", on_click=_set_cap, args=(account,)
+            )
+
+
+def _set_cap(account: Account) -> None:
+    state = st.session_state
+    try:
+        account.ledger(cap=Budget(float(state["cap_epsilon"]), float(state["cap_delta"])))
+    except InvalidInput as problem:
+        # Somebody else set another one first.
+        state[_PROBLEM] = str(problem)
+
+
+def _receipts(account: Account, numbers: list[int]) -> None:
+    """Receipts of this session; those of other sessions are with whoever made them."""
+    if not account.receipts:
+        return
+    with st.container(border=True, key="receipts"):
+        st.markdown("**Receipts of this session**")
+        st.markdown(
+            "A receipt may be shared: it holds the release or the refusal, the plan and the "
+            "promise, and `privgmm verify` checks it without the data."
+        )
+        named = {numbers.index(entry) + 1: kept for entry, kept in account.receipts.items()}
+        line = st.container(horizontal=True, vertical_alignment="bottom")
+        nr = line.selectbox("Answer", sorted(named, reverse=True), key="receipt_of", width=110)
+        receipt, columns = named[nr]
+        _download(
+            line, "Receipt (JSON)", f"privgmm-receipt-{nr}.json", lambda: receipt_text(receipt)
+        )
+        if receipt["released"]:
+            _download(
+                line,
+                "Bundle (ZIP)",
+                f"privgmm-release-{nr}.zip",
+                lambda: bundle_bytes(receipt, columns=columns),
+            )
+        texts = {n: receipt_text(one) for n, (one, _) in named.items()}
+        _download(line, "All receipts (ZIP)", "privgmm-receipts.zip", lambda: _zipped(texts))
+        if receipt["released"]:
+            st.caption(
+                "A bundle holds the receipt, synthetic rows, a figure and a notebook, all made "
+                "from the release alone."
+            )
+
+
+def _download(place: Any, label: str, name: str, write: Callable[[], str | bytes]) -> None:
+    kinds = {".json": "application/json", ".csv": "text/csv", ".zip": "application/zip"}
+    place.download_button(
+        label,
+        data=write,
+        file_name=name,
+        mime=kinds[name[name.rindex(".") :]],
+        icon=":material/folder_zip:" if name.endswith(".zip") else ":material/download:",
+        on_click="ignore",
+        key=f"download {label}",
+    )
+
+
+def _zipped(texts: dict[int, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for nr, text in texts.items():
+            archive.writestr(f"privgmm-receipt-{nr}.json", text)
+    return buffer.getvalue()
+
+
+def show_spent(account: Account) -> None:
+    """A line for Explore: what was spent on these rows, and what is left."""
+    standing = account.ledger().standing()
+    where = "" if account.lasting else " in this session"
+    if standing.total is None:
+        words = (
+            "Pressing it draws the noise, once, and spends the budget. Nothing has been spent on "
+            f"these rows{where}."
+        )
+    else:
+        times = "once" if standing.spends == 1 else f"{standing.spends} times"
+        words = (
+            f"Asked {times} of these rows{where}: together ε = {standing.total.epsilon:.4g}, "
+            f"δ = {standing.total.delta:.3g}, released or not."
+        )
+    if standing.cap is not None:
+        left = standing.remaining
+        words += " The cap leaves " + (
+            "nothing" if left is None else f"ε = {left.epsilon:.3g}, δ = {left.delta:.2g}"
+        )
+        words += "." if standing.more is None else f", or {standing.more:,} more like the last one."
+    line = st.container(horizontal=True, vertical_alignment="center")
+    line.caption(words, width="stretch")
+    line.page_link("pages/Ledger.py", label="Ledger", icon=":material/receipt_long:")

@@ -1,0 +1,1 @@
+"""The page Planner: how many rows a release would take."""

@@ -1,0 +1,135 @@
+"""The question of the page Planner: its controls."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from privgmm.dashboard.planner.solve import ALPHA, EPSILON, ROWS, Asked
+from privgmm.dashboard.shared.answers import DEFAULT_ALPHA
+from privgmm.dashboard.shared.format import count_in_words
+from privgmm.dashboard.shared.layout import slider_ends
+from privgmm.dashboard.shared.lessons import Writer
+from privgmm.dashboard.shared.sliders import (
+    choose_alpha,
+    choose_delta,
+    choose_epsilon,
+    choose_forgiving,
+)
+from privgmm.methods.what_if import Question
+
+__all__ = ["WRITERS", "ask", "asked_in_words"]
+
+SIZES = (*(float(f"{lead}e{power}") for power in range(3, 20) for lead in (1, 3)), 1e20)
+
+WRITERS: dict[str, Writer] = {
+    "solve": str,
+    "components": str,
+    "columns": str,
+    "rows": count_in_words,
+    "budget": lambda value: f"{value:g}",
+    "failure": lambda value: f"{value:.0e}",
+    "accuracy": lambda value: f"{value:g}",
+    "weight": lambda value: f"{value:g}",
+    "allow": lambda on: str(on).lower(),
+}
+
+
+def ask() -> Asked:
+    """Draw the controls and give back what was asked."""
+    unknown = st.segmented_control(
+        "Solve for",
+        (ROWS, EPSILON, ALPHA),
+        default=ROWS,
+        required=True,
+        key="solve",
+        bind="query-params",
+        persist_state="session",
+        width="stretch",
+        help="Rows: how many are enough. ε: how strong a promise your rows allow. "
+        "α: how exact a release they allow.",
+    )
+    left, right = st.columns(2)
+    k = left.number_input(
+        "Components",
+        1,
+        12,
+        2,
+        key="components",
+        bind="query-params",
+        persist_state="session",
+        help="k, how many Gaussians to learn",
+    )
+    d = right.number_input(
+        "Columns",
+        1,
+        12,
+        2,
+        key="columns",
+        bind="query-params",
+        persist_state="session",
+        help="d, how many numbers a row holds",
+    )
+    n_rows = 1e5
+    if unknown != ROWS:
+        n_rows = st.select_slider(
+            "Rows at hand",
+            SIZES,
+            1e5,
+            format_func=count_in_words,
+            key="rows",
+            bind="query-params",
+            persist_state="session",
+            help="How many rows the data will have",
+        )
+        slider_ends("thousand", "hundred billion billion")
+    epsilon = 1.0
+    if unknown != EPSILON:
+        epsilon = choose_epsilon("budget", weaker="fewer rows")
+    delta = choose_delta("failure")
+    alpha = DEFAULT_ALPHA
+    if unknown != ALPHA:
+        alpha = choose_alpha(
+            "accuracy",
+            remark="For the methods paper and tight; lifted is refined to whatever the rows allow.",
+        )
+    smallest = st.number_input(
+        "Smallest weight",
+        0.01,
+        1.0,
+        None,
+        0.05,
+        key="weight",
+        bind="query-params",
+        persist_state="session",
+        placeholder="about equal",
+        help="The share of rows in the smallest component. Rare components need more rows. Empty: "
+        "about equal shares.",
+    )
+    forgiving = choose_forgiving("allow")
+    question = Question(int(k), int(d), delta=delta, smallest_weight=smallest, forgiving=forgiving)
+    return Asked(str(unknown), question, epsilon, alpha, float(n_rows))
+
+
+def asked_in_words(asked: Asked) -> str:
+    """The question in a line.
+
+    Examples
+    --------
+    >>> asked_in_words(Asked(ROWS, Question(2, 3), 1.0, 0.5, 1e5))
+    '2 components, 3 columns, ε = 1, δ = 1e-06, α = 0.5. Unknown: rows.'
+    """
+    q = asked.question
+    parts = [f"{q.n_components} components", f"{q.n_features} columns"]
+    if asked.solve != ROWS:
+        parts.append(f"{count_in_words(asked.n_rows)} rows")
+    if asked.solve != EPSILON:
+        parts.append(f"ε = {asked.epsilon:g}")
+    parts.append(f"δ = {q.delta:g}")
+    if asked.solve != ALPHA:
+        parts.append(f"α = {asked.alpha:g}")
+    if q.smallest_weight is not None:
+        parts.append(f"smallest weight {q.smallest_weight:g}")
+    if q.forgiving:
+        parts.append("forgiving")
+    unknown = "rows" if asked.solve == ROWS else asked.solve
+    return f"{', '.join(parts)}. Unknown: {unknown}."

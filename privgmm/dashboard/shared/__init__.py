@@ -1,0 +1,1 @@
+"""What pages share: layout, sliders, words for numbers, answers worked out beside the page."""

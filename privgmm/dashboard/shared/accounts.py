@@ -1,0 +1,125 @@
+"""Whose account a release is charged to, and the receipts this session holds.
+
+Rows that somebody uploaded are charged to this machine's ledger, under a fingerprint of the whole
+file: a reload, another session or the command line find the same total and the same cap. Made-up
+and shipped rows are nobody's, so their account lives as long as the session. A session sees the
+accounts of the data it chose itself, never a list of what others did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from privgmm.budget import Budget
+from privgmm.dashboard.explore.data_panel import Chosen
+from privgmm.ledger.memory import Entry
+from privgmm.ledger.sqlite import SQLiteLedger
+from privgmm.records.notebook import FileRows, Rows
+from privgmm.records.receipt import make_receipt
+from privgmm.results import Refusal, Release
+
+__all__ = ["Account", "account_of", "accounts_to_show"]
+
+_ACCOUNTS = "explore_ledgers"
+_CURRENT = "explore_account"
+_FILE = "explore_ledger_file"
+
+
+class _SessionFile:
+    """A ledger's file that goes with the session that made it."""
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="privgmm-"))
+        self.path = folder / "ledger.sqlite"
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Account:
+    """The spends of one data set, as this session knows it.
+
+    Parameters
+    ----------
+    name : str
+        What the data set is called.
+    fingerprint : str
+        What tells it apart. It identifies the data, so it is shown to nobody.
+    file : _SessionFile or None
+        None for this machine's own ledger.
+    receipts : dict
+        Of this session's releases, with the names of their columns, by their number in the
+        ledger.
+    """
+
+    name: str
+    fingerprint: str
+    file: _SessionFile | None
+    receipts: dict[int, tuple[dict[str, Any], tuple[str, ...]]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it outlives the session."""
+        return self.file is None
+
+    def ledger(self, *, cap: Budget | None = None, label: str | None = None) -> SQLiteLedger:
+        """The ledger itself; a cap or a label given here is kept in it."""
+        path = None if self.file is None else self.file.path
+        return SQLiteLedger(path, self.fingerprint, cap=cap, label=label)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All spends, oldest first."""
+        return self.ledger().entries
+
+    def keep_receipt(
+        self, result: Release | Refusal, columns: tuple[str, ...], rows: Rows, learner: str
+    ) -> None:
+        """Write the receipt, once: it says when."""
+        steps = dict(rows.jitter) if isinstance(rows, FileRows) else {}
+        jitter = [steps.get(name, 0.0) for name in columns] if steps else None
+        if result.entry is not None and result.entry not in self.receipts:
+            mark = self.ledger().mark(result.entry)
+            receipt = make_receipt(result, learner=learner, jitter=jitter, mark=mark)
+            self.receipts[result.entry] = receipt, columns
+
+
+def account_of(chosen: Chosen) -> Account:
+    """The account of these rows, from now on the current one.
+
+    Raises
+    ------
+    PrivGMMError
+        If the ledger cannot be used; then nothing may be released.
+    """
+    table = _accounts()
+    key = chosen.file or chosen.dataset.fingerprint
+    if key not in table:
+        if chosen.file is None and _FILE not in st.session_state:
+            st.session_state[_FILE] = _SessionFile()
+        file = st.session_state[_FILE] if chosen.file is None else None
+        name = chosen.dataset.description if file else chosen.dataset.name
+        table[key] = Account(name, key, file)
+    table[key].ledger()
+    st.session_state[_CURRENT] = key
+    return table[key]
+
+
+def accounts_to_show() -> list[Account]:
+    """The one looked at last, and all others of this session that were charged, newest first."""
+    table, last = _accounts(), st.session_state.get(_CURRENT)
+    others = [table[key] for key in reversed(table) if key != last and table[key].entries]
+    return [table[last], *others] if last in table else others
+
+
+def _accounts() -> dict[str, Account]:
+    table: dict[str, Account] = st.session_state.setdefault(_ACCOUNTS, {})
+    return table

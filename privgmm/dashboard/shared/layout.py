@@ -1,0 +1,95 @@
+"""The frame every page shares: title, links to the other pages, and the look.
+
+A page calls `frame` first and then draws its own content.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from privgmm.dashboard.shared.jobs import start_warming
+from privgmm.dashboard.shared.lessons import pin_question
+
+__all__ = ["PAGES", "Page", "frame", "slider_ends"]
+
+
+class Page(NamedTuple):
+    """A page of the app: its file beside app.py, its name and icon in the links."""
+
+    path: str
+    label: str
+    icon: str
+
+
+PAGES: tuple[Page, ...] = (
+    Page("app.py", "Explore", ":material/explore:"),
+    Page("pages/How_it_works.py", "How it works", ":material/movie:"),
+    Page("pages/Theorem_1_8.py", "Theorem 1.8", ":material/compare:"),
+    Page("pages/Planner.py", "Planner", ":material/calculate:"),
+    Page("pages/Audit.py", "Audit", ":material/verified_user:"),
+    Page("pages/Ledger.py", "Ledger", ":material/receipt_long:"),
+)
+
+_LOOK = """
+<style>
+.block-container { padding-top: 3.9rem; padding-bottom: 4rem; max-width: 1500px; }
+.privgmm-ends { display: flex; justify-content: space-between; font-size: 0.8rem;
+  opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
+[data-testid="stMetricValue"] { font-size: 1.45rem; }
+.st-key-split > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
+.st-key-sharing > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
+  { flex-wrap: wrap; }
+.st-key-split > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
+  { min-width: min(100%, 15rem); }
+.st-key-sharing > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
+  { min-width: min(100%, 14rem); }
+[class*="st-key-hidden-"] { display: none; }
+.privgmm-lesson { border-left: 0.3rem solid #D55E00; background: rgba(213, 94, 0, 0.10);
+  border-radius: 0.5rem; padding: 0.9rem 1.2rem; margin-top: 0.4rem;
+  font-size: 1.15rem; line-height: 1.45; overflow-wrap: anywhere; }
+.st-key-remedies button { white-space: normal; }
+@media (max-width: 640px) { .block-container { padding-left: 0.8rem; padding-right: 0.8rem; } }
+</style>
+"""
+
+
+def frame(title: str, lead: str, *, icon: str = ":material/shield_lock:") -> DeltaGenerator:
+    """Set up a page; gives back a place beside the title, for the link to its state.
+
+    Parameters
+    ----------
+    title : str
+        The page's one idea, as a heading.
+    lead : str
+        One sentence below it.
+    icon : str
+        For the browser's tab.
+    """
+    st.set_page_config(page_title=f"{title} · privgmm", page_icon=icon, layout="wide")
+    st.html(_LOOK)
+    with st.sidebar:
+        st.markdown("### :material/shield_lock: privgmm")
+        st.caption("Gaussian mixtures under differential privacy, with no bounds on the data.")
+        # Streamlit knows no pages, not even the first, until there is a second.
+        for page in PAGES if len(PAGES) > 1 else ():
+            st.page_link(page.path, label=page.label, icon=page.icon)
+        st.divider()
+        st.caption(
+            "After Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
+            "Gaussian Mixture Models* (2023). Everything runs on this machine; no data leaves it."
+        )
+    start_warming()
+    pin_question()
+    row = st.container(horizontal=True, vertical_alignment="center", key="top")
+    row.title(title, anchor=False)
+    place = row.container(width="content")
+    st.markdown(lead)
+    return place
+
+
+def slider_ends(left: str, right: str) -> None:
+    """Say what the two ends of the slider above mean."""
+    st.html(f'<div class="privgmm-ends"><span>← {left}</span><span>{right} →</span></div>')

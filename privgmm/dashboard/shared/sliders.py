@@ -1,0 +1,92 @@
+"""The sliders of a promise, the same on every page: epsilon, delta, alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from privgmm.dashboard.shared.answers import DEFAULT_ALPHA, EPSILONS
+from privgmm.dashboard.shared.layout import slider_ends
+
+__all__ = ["ALPHAS", "DELTAS", "choose_alpha", "choose_delta", "choose_epsilon", "choose_forgiving"]
+
+DELTAS = (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+
+
+def choose_epsilon(
+    key: str,
+    *,
+    weaker: str = "more accurate",
+    options: Sequence[float] = EPSILONS,
+    meaning: str = "The total promise of one release. Around 1 is strong; 10 is weak.",
+) -> float:
+    """The budget.
+
+    Parameters
+    ----------
+    key : str
+        Its name in the address.
+    weaker : str
+        What a larger one buys.
+    options : sequence of float
+    meaning : str
+        Said on request.
+    """
+    value = st.select_slider(
+        "Privacy budget ε",
+        options,
+        1.0,
+        format_func=lambda value: f"{value:g}",
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        help=meaning,
+    )
+    slider_ends("more private", weaker)
+    return float(value)
+
+
+def choose_delta(key: str) -> float:
+    """The chance of failure."""
+    value = st.select_slider(
+        "Failure chance δ",
+        DELTAS,
+        1e-6,
+        format_func=lambda value: f"{value:.0e}",
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        help="The chance with which the promise may fail: well below one over the rows.",
+    )
+    return float(value)
+
+
+def choose_alpha(key: str, *, remark: str) -> float:
+    """The accuracy target; `remark` says when it matters."""
+    value = st.select_slider(
+        "Accuracy target α",
+        ALPHAS,
+        DEFAULT_ALPHA,
+        format_func=lambda value: f"{value:g}",
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        help=f"How far the noise may move the mixture. {remark}",
+    )
+    slider_ends("more exact", "fewer rows")
+    return float(value)
+
+
+def choose_forgiving(key: str) -> bool:
+    """Whether method lifted is to allow for real data."""
+    return st.toggle(
+        "Forgiving: allow for real data",
+        key=key,
+        bind="query-params",
+        persist_state="session",
+        help="Real rows are no Gaussian mixture: components lie nearer and the fits of blocks "
+        "scatter more widely than of generated rows. Allowing for it costs some accuracy and "
+        "rows, no privacy. For method lifted.",
+    )

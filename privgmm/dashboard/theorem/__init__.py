@@ -1,0 +1,1 @@
+"""The page Theorem 1.8: total variation against the distance of parameters."""

@@ -1,0 +1,160 @@
+"""Two Gaussians to drag and stretch in the browser.
+
+The component draws what it is given and reports what the hand does, a few times a second while it
+moves and once more when it lets go. It keeps no state of its own: the page's number inputs do, so
+that a pair can be typed, linked to and restored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from privgmm.arrays import Array
+from privgmm.figures.theory import FIRST, SECOND
+
+__all__ = [
+    "NARROWEST_SPREAD",
+    "REACH",
+    "WIDEST_SPREAD",
+    "PlaneGaussian",
+    "drag_pair",
+    "is_held",
+    "moved",
+    "read_pair",
+]
+
+REACH = 3.5
+"""Centres lie within this of the origin in each coordinate."""
+
+NARROWEST_SPREAD, WIDEST_SPREAD = 0.1, 3.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlaneGaussian:
+    """A Gaussian in the plane by what a hand can move.
+
+    Parameters
+    ----------
+    x, y : float
+        Centre.
+    along, across : float
+        Standard deviations along the long handle and across it.
+    turn : float
+        Degrees from the first axis to the long handle, anticlockwise.
+    """
+
+    x: float
+    y: float
+    along: float
+    across: float
+    turn: float
+
+    @property
+    def mean(self) -> Array:
+        """Array (2,)."""
+        return np.array([self.x, self.y])
+
+    @property
+    def covariance(self) -> Array:
+        """Array (2, 2)."""
+        angle = math.radians(self.turn)
+        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        root = turn * [self.along, self.across]
+        return np.asarray(root @ root.T, dtype=np.float64)
+
+    def within_limits(self) -> PlaneGaussian:
+        """The nearest that the controls can show."""
+        return PlaneGaussian(
+            x=_within(self.x, -REACH, REACH),
+            y=_within(self.y, -REACH, REACH),
+            along=_within(self.along, NARROWEST_SPREAD, WIDEST_SPREAD),
+            across=_within(self.across, NARROWEST_SPREAD, WIDEST_SPREAD),
+            turn=round(90 - (90 - self.turn) % 180, 1),
+        )
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return round(min(max(value, low), high), 3)
+
+
+def read_pair(reported: Any) -> tuple[PlaneGaussian, PlaneGaussian] | None:
+    """The pair in what the browser reported; None if it holds anything but ten numbers."""
+    if not isinstance(reported, Mapping):
+        return None
+    numbers = reported.get("pair")
+    if not isinstance(numbers, list) or len(numbers) != 10:
+        return None
+    if not all(isinstance(x, int | float) and math.isfinite(x) for x in numbers):
+        return None
+    first, second = (_gaussian(part) for part in (numbers[:5], numbers[5:]))
+    return first.within_limits(), second.within_limits()
+
+
+def _gaussian(numbers: list[float]) -> PlaneGaussian:
+    x, y, along, across, turn = map(float, numbers)
+    return PlaneGaussian(x, y, along, across, turn)
+
+
+def drag_pair(
+    first: PlaneGaussian, second: PlaneGaussian, *, key: str, on_move: Callable[[], None]
+) -> None:
+    """Draw the pair and call `on_move` when the hand has moved it; see `moved`."""
+    _COMPONENT(
+        key=key,
+        data={
+            "pair": [*dataclasses.astuple(first), *dataclasses.astuple(second)],
+            "sequence": _report(key).get("sequence", 0),
+            "limits": {"reach": REACH, "least": NARROWEST_SPREAD, "most": WIDEST_SPREAD},
+        },
+        on_moved_change=on_move,
+    )
+
+
+def _report(key: str) -> Mapping[str, Any]:
+    state = st.session_state.get(key)
+    report = state.get("moved") if isinstance(state, Mapping) else None
+    return report if isinstance(report, Mapping) else {}
+
+
+def moved(key: str) -> tuple[PlaneGaussian, PlaneGaussian] | None:
+    """Where the hand last moved the pair, if it has."""
+    return read_pair(_report(key))
+
+
+def is_held(key: str) -> bool:
+    """Whether the hand was still moving something when the browser last reported."""
+    return _report(key).get("held") is True
+
+
+_HTML = '<div class="stage"></div>'
+
+_CSS = f"""
+.stage {{ width: 100%; max-width: 460px; margin: 0 auto; }}
+svg {{ display: block; width: 100%; height: auto; border-radius: 8px; user-select: none;
+  background: var(--st-secondary-background-color); }}
+.grid {{ stroke: rgba(128, 128, 136, 0.25); stroke-width: 0.02; }}
+.first {{ --hue: {FIRST}; }}
+.second {{ --hue: {SECOND}; }}
+.body {{ fill: var(--hue); fill-opacity: 0.14; stroke: var(--hue); stroke-width: 0.07; }}
+.outer {{ fill: none; stroke: var(--hue); stroke-width: 0.045; opacity: 0.6; }}
+.second .body {{ stroke-dasharray: 0.22 0.13; }}
+.second .outer {{ stroke-dasharray: 0.22 0.13; }}
+.arm {{ stroke: var(--hue); stroke-width: 0.05; }}
+.handle {{ fill: var(--hue); stroke: var(--st-background-color); stroke-width: 0.06;
+  cursor: grab; touch-action: none; outline: none; }}
+.handle:hover, .handle:focus {{ stroke: var(--st-text-color); stroke-width: 0.09; }}
+.handle:active {{ cursor: grabbing; }}
+text {{ font: 600 0.33px var(--st-font, sans-serif); fill: #fff; text-anchor: middle;
+  dominant-baseline: central; pointer-events: none; }}
+"""
+
+_JS = Path(__file__).with_name("drag.js").read_text(encoding="utf-8")
+
+_COMPONENT = st.components.v2.component("privgmm_pair", html=_HTML, css=_CSS, js=_JS)

@@ -1,0 +1,7 @@
+"""Where rows come from: files, frames, samples, generators.
+
+`rows` is the one seam through which rows enter: read once, fingerprinted once. `tables` reads
+files, `datasets` names what was read or generated, `generators` draws mixtures and rows, `jitter`
+undoes rounding, `fingerprint` says what stands for a data set in a ledger. The next room is
+`learners`.
+"""

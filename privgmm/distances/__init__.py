@@ -1,0 +1,7 @@
+"""How far apart two mixtures are: total variation, parameter distance, matchings.
+
+Pure mathematics on values, no rows and no noise. `total_variation` and `mixture_variation` compute
+total variation exactly, `bounds` states Theorem 1.8 and its relatives, `parameters` the paper's
+distances (Eq. 4, Section 5), `matching` pairs components (Lemma 3.2), `all_pairs` compares many
+fits at once, `learnable` checks Definition 6.4. The next room is `privacy`.
+"""

@@ -1,0 +1,312 @@
+"""Figures of Algorithm 1 at work, in the plane of the data: blocks, fits, mean or pick, mask.
+
+A picture a step, in the visual language of `plotting`: the curator's things in its blue, what is
+released in its orange, everything else grey. All but the release itself is NOT private. What
+happens in between, on the table of distances, is in `voting_figures`.
+
+Plotly only: no page framework is imported here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from privgmm.arrays import Array, IntArray
+from privgmm.figures.mixtures import (
+    NONPRIVATE,
+    PRIVATE,
+    ROWS,
+    TRUE,
+    dressed,
+    mixtures_figure,
+    thinned,
+)
+from privgmm.mixture import Mixture, MixtureBatch
+
+__all__ = [
+    "BLOCK_LOOKS",
+    "OUTSIDE",
+    "BlockLook",
+    "Window",
+    "blocks_figure",
+    "fits_figure",
+    "mask_figure",
+    "refinement_figure",
+    "representative_figure",
+    "see_through",
+    "window_of",
+]
+
+
+class BlockLook(NamedTuple):
+    """How one of the few blocks that are followed through the film is drawn."""
+
+    colour: str
+    symbol: str
+
+
+BLOCK_LOOKS = (
+    BlockLook("#9467BD", "circle"),
+    BlockLook("#B07D0A", "square"),
+    BlockLook("#C2559D", "diamond"),
+    BlockLook("#3A8F9B", "triangle-up"),
+    BlockLook("#8C6D5A", "star"),
+)
+OUTSIDE = "#85858C"
+"""Blocks that do not count, noise that does not pass."""
+
+_FAINT = 0.35
+_MOST_GHOSTS = 150
+_GHOST_LAYERS = 10
+_STEPS = 49
+
+
+class Window(NamedTuple):
+    """What part of the plane a film shows: equal from step to step, so that nothing jumps."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+
+def window_of(rows: Array, axes: Sequence[int] = (0, 1)) -> Window:
+    """A window that holds nearly all rows with room around; a few far rows do not widen it."""
+    pair = list(axes) if rows.shape[1] > 1 else [0, 0]
+    low, high = np.quantile(thinned(rows, 20_000)[:, pair], [0.005, 0.995], axis=0)
+    room = 0.3 * np.where(high > low, high - low, 1.0)
+    (x0, y0), (x1, y1) = (low - room).tolist(), (high + room).tolist()
+    return Window((x0, x1), (y0, y1))
+
+
+def _framed(figure: go.Figure, window: Window, flat: bool, names: Sequence[str]) -> go.Figure:
+    figure.update_xaxes(range=window.x, title_text=names[0])
+    if flat:
+        figure.update_yaxes(title_text="density", rangemode="tozero")
+    else:
+        figure.update_yaxes(range=window.y, title_text=names[1])
+        width, height = window.x[1] - window.x[0], window.y[1] - window.y[0]
+        if 1 / 6 <= width / height <= 6:
+            figure.update_yaxes(scaleanchor="x", scaleratio=1)
+    return dressed(figure)
+
+
+def see_through(colour: str, opacity: float) -> str:
+    """A colour #rrggbb with an opacity."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {opacity})"
+
+
+def blocks_figure(
+    rows: Array,
+    positions: IntArray,
+    followed: Sequence[int],
+    *,
+    axes: Sequence[int] = (0, 1),
+    names: Sequence[str] = ("x1", "x2"),
+    max_points: int = 2500,
+) -> go.Figure:
+    """Line 1: rows (n, d), those of the `followed` blocks in the block's own colour and mark."""
+    flat = rows.shape[1] == 1
+    figure = go.Figure()
+    shown = thinned(rows, max_points)
+    # With one column, height only spreads the dots: the blocks lie in lanes.
+    lanes = np.linspace(0.05, 0.3, 7)[np.arange(len(shown)) % 7]
+    figure.add_scatter(
+        x=shown[:, axes[0] if not flat else 0],
+        y=lanes if flat else shown[:, axes[1]],
+        mode="markers",
+        name="rows of other blocks",
+        marker={"color": ROWS, "size": 3.5},
+        hoverinfo="skip",
+    )
+    for lane, (block, look) in enumerate(zip(followed, BLOCK_LOOKS, strict=False)):
+        mine = thinned(rows[positions[block]], 150)
+        figure.add_scatter(
+            x=mine[:, axes[0] if not flat else 0],
+            y=np.full(len(mine), 0.45 + 0.12 * lane) if flat else mine[:, axes[1]],
+            mode="markers",
+            name=f"block {block + 1}",
+            marker={"color": look.colour, "symbol": look.symbol, "size": 6.5},
+            hovertemplate=f"a row of block {block + 1}<extra></extra>",
+        )
+    _framed(figure, window_of(rows, axes), flat, names)
+    if flat:
+        figure.update_yaxes(visible=False, title_text="")
+    return figure
+
+
+def _outlines(
+    fits: MixtureBatch, which: IntArray, axes: Sequence[int], span: tuple[float, float]
+) -> Array:
+    """Points (blocks, points, 2) of each fit's outline, pieces parted by NaN."""
+    means, covariances = fits.means[which], fits.covariances[which]
+    if fits.n_features == 1:
+        grid = np.linspace(*span, 161)
+        spread = np.sqrt(covariances[:, :, 0])
+        bumps = np.exp(-0.5 * ((grid - means) / spread) ** 2) / (spread * math.sqrt(2 * math.pi))
+        heights = np.einsum("bk,bkg->bg", fits.weights[which], bumps)
+        lines = np.stack([np.broadcast_to(grid, heights.shape), heights], axis=2)
+        return np.concatenate([lines, np.full((len(which), 1, 2), np.nan)], axis=1)
+    pair = np.asarray(axes)
+    factors = np.linalg.cholesky(covariances[:, :, pair[:, None], pair])
+    angle = np.linspace(0, 2 * np.pi, _STEPS)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    curves = (factors @ circle + means[:, :, pair, None]).swapaxes(2, 3)
+    gap = np.full((*curves.shape[:2], 1, 2), np.nan)
+    return np.concatenate([curves, gap], axis=2).reshape(len(which), -1, 2)
+
+
+def _add_ghosts(
+    figure: go.Figure,
+    fits: MixtureBatch,
+    which: IntArray,
+    window: Window,
+    axes: Sequence[int],
+    *,
+    colour: str,
+    label: str,
+    opacity: float = _FAINT,
+) -> None:
+    which = which[fits.ok[which]]
+    if which.size == 0:
+        return
+    shown = which[np.linspace(0, which.size - 1, min(which.size, _MOST_GHOSTS)).astype(np.intp)]
+    name = label if shown.size == which.size else f"{label} ({shown.size} drawn)"
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="lines",
+        name=name,
+        legendgroup=label,
+        line={"color": colour, "width": 1.6},
+    )
+    # Lines of one trace do not darken one another: several traces let agreement show.
+    for layer in range(min(_GHOST_LAYERS, shown.size)):
+        line = _outlines(fits, shown[layer::_GHOST_LAYERS], axes, window.x).reshape(-1, 2)
+        figure.add_scatter(
+            x=line[:, 0],
+            y=line[:, 1],
+            mode="lines",
+            name=name,
+            legendgroup=label,
+            showlegend=False,
+            line={"color": see_through(colour, opacity), "width": 1.2},
+            hoverinfo="skip",
+        )
+
+
+def fits_figure(
+    fits: MixtureBatch,
+    followed: Sequence[int],
+    window: Window,
+    *,
+    axes: Sequence[int] = (0, 1),
+    names: Sequence[str] = ("x1", "x2"),
+) -> go.Figure:
+    """Line 2: every block's fit as a ghost at one standard deviation, a few in colour."""
+    figure = go.Figure()
+    others = np.setdiff1d(np.arange(len(fits)), followed)
+    _add_ghosts(
+        figure, fits, others, window, axes, colour=NONPRIVATE.colour, label="fits of other blocks"
+    )
+    for block, look in zip(followed, BLOCK_LOOKS, strict=False):
+        if not fits.ok[block]:
+            continue
+        line = _outlines(fits, np.array([block]), axes, window.x)[0]
+        figure.add_scatter(
+            x=line[:, 0],
+            y=line[:, 1],
+            mode="lines",
+            name=f"block {block + 1}",
+            line={"color": look.colour, "width": 2.4},
+            hovertemplate=f"fit of block {block + 1}<extra></extra>",
+        )
+    return _framed(figure, window, fits.n_features == 1, names)
+
+
+def representative_figure(
+    fits: MixtureBatch,
+    weights: Array,
+    chosen: Mixture,
+    window: Window,
+    *,
+    picked: bool,
+    axes: Sequence[int] = (0, 1),
+    names: Sequence[str] = ("x1", "x2"),
+) -> go.Figure:
+    """Line 8: the fit that was picked, or the mean of those that agree, among all fits."""
+    figure = go.Figure()
+    counted = (weights > 0) & (not picked)
+    for mask, colour, label in (
+        (~counted, OUTSIDE, "all fits" if picked else "left out"),
+        (counted, NONPRIVATE.colour, "agree and count"),
+    ):
+        _add_ghosts(figure, fits, np.flatnonzero(mask), window, axes, colour=colour, label=label)
+    for trace in mixtures_figure(nonprivate=chosen, axes=axes).data:
+        trace.update(
+            name=("the picked fit" if picked else "their mean"),
+            legendgroup="chosen",
+            line={"color": NONPRIVATE.colour, "width": 3.2, "dash": "solid"},
+        )
+        figure.add_trace(trace)
+    return _framed(figure, window, fits.n_features == 1, names)
+
+
+def mask_figure(
+    before: Mixture,
+    after: Mixture,
+    others: Sequence[Mixture],
+    window: Window,
+    *,
+    axes: Sequence[int] = (0, 1),
+    names: Sequence[str] = ("x1", "x2"),
+) -> go.Figure:
+    """Line 9: what was masked, what came out, and what other draws of the noise would give."""
+    figure = go.Figure()
+    if others:
+        batch = MixtureBatch.of(others)
+        _add_ghosts(
+            figure,
+            batch,
+            np.arange(len(batch)),
+            window,
+            axes,
+            colour=PRIVATE.colour,
+            label="other draws of the noise",
+        )
+    pair = mixtures_figure(nonprivate=before, private=after, axes=axes)
+    renamed = {NONPRIVATE.label: "before the mask", PRIVATE.label: "after the mask"}
+    for trace in pair.data:
+        figure.add_trace(trace.update(name=renamed[trace.name]))
+    return _framed(figure, window, before.n_features == 1, names)
+
+
+def refinement_figure(
+    coarse: Mixture,
+    final: Mixture,
+    window: Window,
+    *,
+    true: Mixture | None = None,
+    axes: Sequence[int] = (0, 1),
+    names: Sequence[str] = ("x1", "x2"),
+) -> go.Figure:
+    """The polish: the masked mixture, and where the noisy moments of all rows moved it."""
+    figure = go.Figure()
+    _add_ghosts(
+        figure,
+        MixtureBatch.of([coarse]),
+        np.array([0]),
+        window,
+        axes,
+        colour=PRIVATE.colour,
+        label="after the mask",
+        opacity=0.9,
+    )
+    for trace in mixtures_figure(private=final, true=true, axes=axes).data:
+        label = {PRIVATE.label: "after refinement", TRUE.label: TRUE.label}[trace.name]
+        figure.add_trace(trace.update(name=label))
+    return _framed(figure, window, final.n_features == 1, names)

@@ -1,0 +1,279 @@
+"""Figures of the audit: guesses against the ceiling, one flipped row, measured privacy loss.
+
+In the visual language of `plotting`. Plotly only: no page framework is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from privgmm.arrays import Array, IntArray
+from privgmm.audit.guessing import Score
+from privgmm.audit.privacy_loss import MeasuredDelta
+from privgmm.figures.film import BLOCK_LOOKS, OUTSIDE, Window, window_of
+from privgmm.figures.mixtures import (
+    NONPRIVATE,
+    PRIVATE,
+    ROWS,
+    TRUE,
+    dressed,
+    mixtures_figure,
+    thinned,
+)
+from privgmm.mixture import Mixture
+from privgmm.stages.agreement.votes import AgreementTest
+
+__all__ = ["delta_figure", "flip_figure", "flip_votes_figure", "round_figure", "score_figure"]
+
+A_LOOK, B_LOOK = BLOCK_LOOKS[0], BLOCK_LOOKS[1]
+
+
+def _plane(figure: go.Figure, window: Window, height: int) -> go.Figure:
+    figure.update_xaxes(range=window.x, title_text="x1")
+    figure.update_yaxes(range=window.y, title_text="x2", scaleanchor="x", scaleratio=1)
+    return dressed(figure, height)
+
+
+def _clipped(point: Array, window: Window) -> tuple[float, float, bool]:
+    """The point, or the nearest place inside the window, and whether that is it itself."""
+    x = float(np.clip(point[0], *window.x))
+    y = float(np.clip(point[1], *window.y))
+    return x, y, x == point[0] and y == point[1]
+
+
+def round_figure(
+    released: Mixture | None,
+    rows: Array,
+    row_a: Array,
+    row_b: Array,
+    *,
+    in_doubt: bool = True,
+    max_points: int = 1500,
+) -> go.Figure:
+    """What the guesser sees: the release, the rows both data sets share, and the one in doubt."""
+    window = window_of(rows)
+    figure = mixtures_figure(rows, private=released, max_points=max_points)
+    figure.data[0].update(name="rows of both")
+    candidates = (("A's row", row_a, A_LOOK), ("B's row", row_b, B_LOOK))
+    for name, row, look in candidates if in_doubt else ():
+        x, y, inside = _clipped(row, window)
+        place = f"({row[0]:.4g}, {row[1]:.4g})"
+        figure.add_scatter(
+            x=[x],
+            y=[y],
+            mode="markers",
+            name=name if inside else f"{name}, far off at {place}",
+            marker={
+                "color": look.colour,
+                "symbol": look.symbol if inside else "arrow",
+                "angle": 0 if inside else 90,
+                "size": 15,
+                "line": {"color": "white", "width": 1.5},
+            },
+            hovertemplate=f"{name}: {place}<extra></extra>",
+        )
+    return _plane(figure, window, 430)
+
+
+def score_figure(scores: Mapping[str, Score], *, ceiling: float) -> go.Figure:
+    """Shares of right guesses with 95 % intervals, between a coin and the promised ceiling."""
+    played = {name: score for name, score in scores.items() if score.rounds}
+    figure = go.Figure()
+    for x, colour, dash, label in (
+        (0.5, OUTSIDE, "dot", "a coin: 50%"),
+        (ceiling, PRIVATE.colour, "dash", f"promised ceiling: {ceiling:.1%}"),
+    ):
+        figure.add_scatter(
+            x=[x, x],
+            y=[-0.6, max(1, len(played)) - 0.4],
+            mode="lines",
+            name=label,
+            line={"color": colour, "dash": dash, "width": 2.5},
+            hovertemplate=label + "<extra></extra>",
+        )
+    if played:
+        shares = np.array([score.share for score in played.values()])
+        low, high = np.array([score.interval() for score in played.values()]).T
+        figure.add_scatter(
+            x=shares,
+            y=np.arange(len(played)),
+            mode="markers",
+            name="right guesses, with 95% interval",
+            marker={"color": NONPRIVATE.colour, "size": 12, "symbol": "diamond"},
+            error_x={
+                "type": "data",
+                "array": high - shares,
+                "arrayminus": shares - low,
+                "color": NONPRIVATE.colour,
+                "thickness": 2.5,
+                "width": 7,
+            },
+            text=[f"{name}: {s.right:,} of {s.rounds:,}" for name, s in played.items()],
+            hovertemplate="%{text}, %{x:.1%}<extra></extra>",
+        )
+    dressed(figure, 170 + 56 * max(1, len(played)))
+    low_end = min([0.4, *(score.interval()[0] - 0.02 for score in played.values())])
+    figure.update_xaxes(
+        tickformat=".0%", range=[max(-0.02, low_end), 1.02], title_text="guessed right"
+    )
+    figure.update_yaxes(
+        tickvals=list(range(len(played))),
+        ticktext=list(played),
+        range=[max(1, len(played)) - 0.4, -0.6],
+        showgrid=False,
+    )
+    return figure
+
+
+def flip_figure(
+    rows: Array,
+    before: Mixture | None,
+    after: Mixture | None,
+    block_before: Mixture | None,
+    block_after: Mixture | None,
+    row_before: Array,
+    row_after: Array,
+    *,
+    max_points: int = 1500,
+) -> go.Figure:
+    """One row moved: its block's fit before and after, and the release before and after."""
+    window = window_of(rows)
+    figure = go.Figure()
+    points = thinned(rows, max_points)
+    figure.add_scatter(
+        x=points[:, 0],
+        y=points[:, 1],
+        mode="markers",
+        name="rows",
+        marker={"color": ROWS, "size": 3.5},
+        hoverinfo="skip",
+    )
+    for mixture, name, colour, dash, width in (
+        (before, "release before", PRIVATE.colour, "solid", 5.0),
+        (after, "release after", A_LOOK.colour, "dash", 2.0),
+        (block_before, "its block's fit before", B_LOOK.colour, "solid", 2.0),
+        (block_after, "its block's fit after", A_LOOK.colour, "dot", 2.0),
+    ):
+        if mixture is None:
+            continue
+        outline, _ = mixtures_figure(private=mixture).data
+        figure.add_trace(
+            outline.update(
+                name=name, legendgroup=name, line={"color": colour, "dash": dash, "width": width}
+            )
+        )
+    for row, name, look in (
+        (row_before, "the row before", B_LOOK),
+        (row_after, "the row after", A_LOOK),
+    ):
+        x, y, inside = _clipped(row, window)
+        figure.add_scatter(
+            x=[x],
+            y=[y],
+            mode="markers",
+            name=name if inside else f"{name}, far off at {row[0]:.3g}",
+            marker={
+                "color": look.colour,
+                "symbol": look.symbol if inside else "arrow",
+                "angle": 0 if inside else 90,
+                "size": 14,
+                "line": {"color": "white", "width": 1.5},
+            },
+            hovertemplate=f"{name}: ({row[0]:.4g}, {row[1]:.4g})<extra></extra>",
+        )
+    return _plane(figure, window, 470)
+
+
+def flip_votes_figure(
+    before: IntArray, after: IntArray, changed: int | None, test: AgreementTest
+) -> go.Figure:
+    """Friends of each block before and after, in one order, the changed block marked."""
+    order = np.argsort(-before, kind="stable")
+    rank = np.arange(1, before.size + 1)
+    figure = go.Figure()
+    for counts, name, look, width in (
+        (before, "votes before", B_LOOK, 5.0),
+        (after, "votes after", A_LOOK, 2.0),
+    ):
+        figure.add_scatter(
+            x=rank,
+            y=counts[order],
+            mode="lines",
+            line={"color": look.colour, "width": width, "shape": "hvh"},
+            name=name,
+            hovertemplate="%{y} friends<extra>" + name + "</extra>",
+        )
+    if changed is not None:
+        place = int(np.flatnonzero(order == changed)[0]) + 1
+        figure.add_scatter(
+            x=[place],
+            y=[int(after[changed])],
+            mode="markers",
+            name=f"block {changed + 1} after",
+            marker={"color": PRIVATE.colour, "size": 12, "symbol": "circle-open-dot"},
+            hovertemplate=f"block {changed + 1}: %{{y}} friends<extra></extra>",
+        )
+    figure.add_hline(y=test.full, line={"color": OUTSIDE, "dash": "dash"}, annotation_text="M")
+    dressed(figure, 330)
+    figure.update_xaxes(title_text="block, most friends first")
+    figure.update_yaxes(title_text="friends N", range=[0, 1.08 * before.size])
+    return figure
+
+
+def delta_figure(
+    measured: MeasuredDelta, promised: Array, *, exact: Array | None = None
+) -> go.Figure:
+    """delta(epsilon): measured points with 95 % bars below the promised curve.
+
+    Parameters
+    ----------
+    measured : MeasuredDelta
+    promised, exact : array, at the same epsilons
+    """
+    figure = go.Figure()
+    figure.add_scatter(
+        x=measured.epsilons,
+        y=promised,
+        mode="lines",
+        name="promised (Rényi curve)",
+        line={"color": PRIVATE.colour, "width": 4},
+        hovertemplate="ε %{x:.3g}: promised δ %{y:.3g}<extra></extra>",
+    )
+    if exact is not None:
+        figure.add_scatter(
+            x=measured.epsilons,
+            y=exact,
+            mode="lines",
+            name="exact",
+            line={"color": TRUE.colour, "dash": "dash", "width": 2},
+            hovertemplate="ε %{x:.3g}: exactly %{y:.3g}<extra></extra>",
+        )
+    seen = measured.estimate > 0
+    figure.add_scatter(
+        x=measured.epsilons[seen],
+        y=measured.estimate[seen],
+        mode="markers",
+        name="measured, with 95% bars",
+        marker={"color": NONPRIVATE.colour, "size": 9, "symbol": "diamond"},
+        error_y={
+            "type": "data",
+            "array": (measured.high - measured.estimate)[seen],
+            "arrayminus": np.minimum(measured.estimate - measured.low, 0.999 * measured.estimate)[
+                seen
+            ],
+            "color": NONPRIVATE.colour,
+            "thickness": 2,
+            "width": 5,
+        },
+        hovertemplate="ε %{x:.3g}: measured %{y:.3g}<extra></extra>",
+    )
+    dressed(figure, 440)
+    figure.update_xaxes(title_text="ε", range=[-0.01, 1.02 * float(measured.epsilons[-1])])
+    floor = np.log10(max(1e-9, float(promised.min()) / 30))
+    figure.update_yaxes(
+        title_text="δ", type="log", range=[floor, 0.1], exponentformat="power", dtick=1
+    )
+    return figure

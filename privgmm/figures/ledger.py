@@ -1,0 +1,123 @@
+"""A figure of what a data set's releases cost together, and what they would cost by addition.
+
+Plotly only, like all figures; the page Ledger shows it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from privgmm.budget import Budget
+from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed
+from privgmm.ledger.memory import Entry
+from privgmm.privacy.composition import Spend, added, total
+
+__all__ = ["running_totals", "spending_alt_text", "spending_figure", "verdict_of"]
+
+_INK = "rgba(128, 128, 136, 1)"
+_SYMBOLS = {True: "circle", False: "x", None: "circle-open"}
+_VERDICTS = {True: "released", False: "refused", None: "unfinished"}
+
+
+def verdict_of(entry: Entry) -> str:
+    """How a spend ended, in a word."""
+    return _VERDICTS[entry.released]
+
+
+def running_totals(spends: Sequence[Spend], delta: float) -> tuple[list[float], list[float]]:
+    """The cost after each spend, at one delta.
+
+    Returns
+    -------
+    together, summed : lists of float
+        Epsilon by the joint account, and by adding up epsilons.
+    """
+    together = [total(spends[: i + 1], delta).epsilon for i in range(len(spends))]
+    return together, list(itertools.accumulate(spend.budget.epsilon for spend in spends))
+
+
+def spending_figure(
+    spends: Sequence[Spend],
+    entries: Sequence[Entry],
+    *,
+    cap: Budget | None = None,
+    height: int = 320,
+) -> go.Figure:
+    """Cumulative epsilon against the number of answers.
+
+    Parameters
+    ----------
+    spends : sequence of Spend
+        At least one, oldest first.
+    entries : sequence of Entry
+        The same ones: how each ended.
+    cap : Budget, optional
+        Drawn as a line; totals are then at its delta, else at the sum of all deltas.
+    height : int
+        Pixels.
+    """
+    together, summed = running_totals(spends, added(spends).delta if cap is None else cap.delta)
+    numbers = list(range(1, len(spends) + 1))
+    figure = go.Figure()
+    figure.add_scatter(
+        x=numbers,
+        y=summed,
+        mode="lines+markers",
+        name="Sum of the parts",
+        line={"color": NONPRIVATE.colour, "dash": "dot", "width": 2.5},
+        marker={"size": 5},
+        hovertemplate="after %{x}: ε = %{y:.4g}<extra>sum of the parts</extra>",
+    )
+    figure.add_scatter(
+        x=numbers,
+        y=together,
+        mode="lines+markers",
+        name="Together",
+        line={"color": PRIVATE.colour, "width": 3.5},
+        marker={
+            "size": 10,
+            "symbol": [_SYMBOLS[entry.released] for entry in entries],
+            "line": {"width": 2, "color": PRIVATE.colour},
+        },
+        customdata=[verdict_of(entry) for entry in entries],
+        hovertemplate="after %{x}: ε = %{y:.4g} (%{customdata})<extra>together</extra>",
+    )
+    if cap is not None:
+        figure.add_hline(
+            y=cap.epsilon,
+            line={"color": _INK, "dash": "dash", "width": 2},
+            annotation={
+                "text": f"cap ε = {cap.epsilon:g}",
+                "font": {"color": _INK},
+                "xanchor": "left",
+                "x": 0,
+                "yanchor": "bottom",
+            },
+        )
+    dressed(figure, height)
+    top = max(summed[-1], 0.0 if cap is None else cap.epsilon)
+    figure.update_xaxes(
+        title_text="answers",
+        range=[0.5, max(len(spends), 4) + 0.5],
+        tickformat="d",
+        dtick=max(1, len(spends) // 8),
+        tick0=1,
+    )
+    figure.update_yaxes(title_text="ε spent", range=[0, 1.15 * top])
+    return figure
+
+
+def spending_alt_text(
+    spends: Sequence[Spend], entries: Sequence[Entry], *, cap: Budget | None = None
+) -> str:
+    """The figure in words."""
+    together, summed = running_totals(spends, added(spends).delta if cap is None else cap.delta)
+    refused = sum(entry.released is False for entry in entries)
+    words = (
+        f"Cumulative epsilon over {len(spends)} answers, {refused} of them refused: "
+        f"{together[-1]:.4g} together, {summed[-1]:.4g} by adding up."
+    )
+    return words if cap is None else f"{words} The cap is {cap.epsilon:g}."

@@ -1,0 +1,162 @@
+"""Figures of what-if answers: the chance of a release and its error against the number of rows.
+
+Plotly only, in the visual language of `plotting`. Methods differ by hue and by dash.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from privgmm.arrays import Array
+from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed
+from privgmm.methods.what_if import Prospect
+
+__all__ = [
+    "FEWEST",
+    "METHOD_LOOKS",
+    "MOST",
+    "MethodLook",
+    "chance_figure",
+    "curves_alt_text",
+    "error_figure",
+]
+
+FEWEST, MOST = 1e3, 1e20
+"""The rows the curves run over."""
+
+_INK = "rgba(128, 128, 136, 1)"
+_LIKELY = 0.5
+_POWERS = range(3, 21, 3)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MethodLook:
+    """How a method's curve is drawn, and what it is called."""
+
+    label: str
+    colour: str
+    dash: str
+    width: float
+
+
+METHOD_LOOKS: dict[str, MethodLook] = {
+    "lifted": MethodLook("Lifted", PRIVATE.colour, "solid", 4.0),
+    "tight": MethodLook("Tight", "#8E6FD1", "dash", 3.0),
+    "paper": MethodLook("Paper", "#808088", "dashdot", 3.0),
+}
+
+Curves = Mapping[str, Sequence[Prospect]]
+
+
+def chance_figure(curves: Curves, *, n_rows: float | None = None, height: int = 330) -> go.Figure:
+    """The chance of a release against rows, a curve a method.
+
+    Parameters
+    ----------
+    curves : mapping from method to sequence of Prospect
+        In order of rows.
+    n_rows : float, optional
+        The rows at hand, marked by an upright line.
+    height : int
+        Pixels.
+    """
+    figure = go.Figure()
+    for method, points in curves.items():
+        look = METHOD_LOOKS[method]
+        figure.add_scatter(
+            x=[point.n_rows for point in points],
+            y=[point.pass_probability for point in points],
+            mode="lines",
+            name=look.label,
+            line={"color": look.colour, "dash": look.dash, "width": look.width},
+            hovertemplate="%{x:.3g} rows: %{y:.1%}<extra>" + look.label + "</extra>",
+        )
+    _dress(figure, n_rows, height)
+    figure.update_yaxes(title_text="chance of a release", tickformat=".0%", range=[-0.03, 1.05])
+    return figure
+
+
+def error_figure(
+    curves: Curves,
+    *,
+    nonprivate: tuple[Array, Array] | None = None,
+    n_rows: float | None = None,
+    height: int = 330,
+) -> go.Figure:
+    """The error of a release against rows, from where one is likely.
+
+    Parameters
+    ----------
+    nonprivate : tuple of arrays (m,), optional
+        Rows, and the error to expect without privacy.
+    """
+    figure = go.Figure()
+    if nonprivate is not None:
+        figure.add_scatter(
+            x=nonprivate[0],
+            y=nonprivate[1],
+            mode="lines",
+            name="Without privacy",
+            line={"color": NONPRIVATE.colour, "dash": NONPRIVATE.dash, "width": 2.5},
+            hovertemplate="%{x:.3g} rows: %{y:.2g}<extra>without privacy</extra>",
+        )
+    for method, points in curves.items():
+        look = METHOD_LOOKS[method]
+        likely = [p for p in points if p.pass_probability >= _LIKELY and math.isfinite(p.error)]
+        figure.add_scatter(
+            x=[point.n_rows for point in likely],
+            y=[point.error for point in likely],
+            mode="lines",
+            name=look.label,
+            line={"color": look.colour, "dash": look.dash, "width": look.width},
+            hovertemplate="%{x:.3g} rows: %{y:.2g}<extra>" + look.label + "</extra>",
+        )
+    _dress(figure, n_rows, height)
+    figure.update_yaxes(title_text="error", type="log", exponentformat="power", dtick=2)
+    return figure
+
+
+def _dress(figure: go.Figure, n_rows: float | None, height: int) -> None:
+    dressed(figure, height)
+    figure.update_xaxes(
+        title_text="rows",
+        type="log",
+        range=[math.log10(FEWEST), math.log10(MOST)],
+        tickvals=[10.0**power for power in _POWERS],
+        ticktext=[f"10<sup>{power}</sup>" for power in _POWERS],
+    )
+    if n_rows is not None:
+        figure.add_vline(x=n_rows, line={"color": _INK, "width": 1.5, "dash": "dot"})
+        left = n_rows > math.sqrt(FEWEST * MOST)
+        figure.add_annotation(
+            x=math.log10(n_rows),
+            y=0.12,
+            yref="paper",
+            text="your rows",
+            showarrow=False,
+            xanchor="right" if left else "left",
+            font={"color": _INK},
+        )
+
+
+def curves_alt_text(curves: Curves, *, n_rows: float | None = None) -> str:
+    """Both figures in words, for those who do not see them."""
+    sentences = []
+    for method, points in curves.items():
+        likely = next((p for p in points if p.pass_probability >= _LIKELY), None)
+        label = METHOD_LOOKS[method].label
+        if likely is None:
+            sentences.append(f"{label}: a release is unlikely at any number of rows.")
+        else:
+            last = points[-1]
+            sentences.append(
+                f"{label}: a release is likely from about {likely.n_rows:.1e} rows on; the error "
+                f"goes from {likely.error:.2g} there to {last.error:.2g} at {last.n_rows:.0e} rows."
+            )
+    if n_rows is not None:
+        sentences.append(f"An upright line marks {n_rows:.3g} rows.")
+    return " ".join(sentences) or "No method can release under these settings."

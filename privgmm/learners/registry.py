@@ -1,0 +1,81 @@
+"""The learners by name: what the command line and the dashboard offer, and what each is good at."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from privgmm.errors import InvalidInput
+from privgmm.learners.em import EM
+from privgmm.learners.learner import Learner
+from privgmm.learners.moments.fitting import MOST_COMPONENTS, Moments
+
+__all__ = ["LEARNERS", "LearnerKind", "make_learner"]
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerKind:
+    """A learner that can be chosen by name.
+
+    Parameters
+    ----------
+    name : str
+        What one types.
+    title : str
+        What one reads.
+    good_at : str
+        When to choose it, in a sentence or two.
+    most_components : int or None
+        The largest k it takes; None for any.
+    make : callable
+        From k to a learner.
+    """
+
+    name: str
+    title: str
+    good_at: str
+    most_components: int | None
+    make: Callable[[int], Learner]
+
+
+LEARNERS: Mapping[str, LearnerKind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            LearnerKind(
+                "em",
+                "Maximum likelihood (EM)",
+                "The default: the fastest, for any number of components.",
+                None,
+                EM,
+            ),
+            LearnerKind(
+                "moments",
+                "Method of moments, then EM",
+                "Finds components that hide in others, such as thin sheets in a wide cloud, where "
+                "EM alone may miss them. Elsewhere it ends where EM does, and is far slower.",
+                MOST_COMPONENTS,
+                Moments,
+            ),
+        )
+    }
+)
+"""By name, the default first."""
+
+
+def make_learner(name: str, n_components: int) -> Learner:
+    """The learner of that name for k components.
+
+    >>> make_learner("em", 3).n_components
+    3
+    """
+    kind = LEARNERS.get(name)
+    if kind is None:
+        raise InvalidInput(f"learner must be one of {', '.join(LEARNERS)}, got {name!r}")
+    if kind.most_components is not None and n_components > kind.most_components:
+        raise InvalidInput(
+            f"learner {name!r} takes at most {kind.most_components} components, "
+            f"got {n_components}; choose another learner"
+        )
+    return kind.make(n_components)

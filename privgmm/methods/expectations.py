@@ -1,0 +1,159 @@
+"""What block fits a plan may count on, and the tests that such fits pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import numpy as np
+
+from privgmm.arrays import Array
+from privgmm.methods.calibration import best_core, component_gap
+from privgmm.methods.plan import required_separation
+from privgmm.privacy.noise import DiscreteGaussian
+from privgmm.stages.agreement.scatter import friend_counts_of_blocks, simulated_distances
+from privgmm.stages.agreement.votes import AgreementTest
+
+__all__ = [
+    "OUTLOOKS",
+    "Core",
+    "Outlook",
+    "cheapest_core",
+    "expected_cores",
+    "forgiving_outlooks",
+    "outlook_at",
+]
+
+_AGREEING = (0.6, 0.75, 0.85, 0.92, 0.95, 0.97, 0.985, 0.995)
+_PASS_MARGIN = 1.65
+_MOST_SIMULATED = 400
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scatter:
+    """Simulated fits of t blocks: for some radii, the friend counts to expect."""
+
+    radii: Array
+    counts: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Outlook:
+    """What a plan counts on.
+
+    Parameters
+    ----------
+    separation : float
+        Standard deviations between the nearest two means.
+    inflation : float
+        How much more real fits scatter than the law without overlap. Measured on
+        expectation-maximisation fits: a few percent for components 6 or more standard
+        deviations apart, about a tenth at 4.
+    strays : float
+        Share of blocks that fail or land on another optimum.
+    reliance : float
+        How much of the gap between components is counted on: fits scatter in that too.
+    balance : float
+        The smallest weight counted on, in units of 1/k, where the user names none.
+    """
+
+    separation: float
+    inflation: float
+    strays: float = 0.02
+    reliance: float = 0.85
+    balance: float = 0.7
+
+
+def outlook_at(separation: float) -> Outlook:
+    """A careful outlook for components so many standard deviations apart."""
+    return Outlook(separation, 1.03 + 0.07 * math.exp(4 - max(separation, 4.0)))
+
+
+OUTLOOKS = (outlook_at(4.0), outlook_at(6.0), outlook_at(8.0), Outlook(8.0, 1.0, 0.0, 0.88, 0.8))
+"""From careful to hopeful: the first that the rows allow is planned for."""
+
+_SCATTERED = tuple(Outlook(2.5, inflation, strays=0.05) for inflation in (2.5, 2.0, 1.5))
+_RARE = tuple(Outlook(2.5, 1.1, balance=balance) for balance in (0.2, 0.4))
+
+
+def forgiving_outlooks(n_components: int) -> tuple[Outlook, ...]:
+    """For real data, in the order tried: near components, fits that scatter more widely.
+
+    Rows that are no Gaussian mixture make the fits of blocks scatter up to about two and a half
+    times as widely as Gaussian rows do (measured on flights, see `docs/real-data.md`); where so
+    much cannot be allowed for, a rare component or a smaller factor is.
+    """
+    if n_components == 1:
+        return _SCATTERED
+    return _SCATTERED[0], _RARE[0], *_SCATTERED[1:], _RARE[1]
+
+
+@functools.lru_cache(maxsize=256)
+def _scatter(t: int, rows: int, weights: tuple[float, ...], d: int, outlook: Outlook) -> _Scatter:
+    simulated = min(t, _MOST_SIMULATED)
+    tables = [
+        outlook.inflation * simulated_distances(simulated, rows, weights, d, seed=seed, lifted=True)
+        for seed in range(2)
+    ]
+    pairs = tables[0][np.triu_indices(len(tables[0]), 1)]
+    radii = np.quantile(pairs, _AGREEING)
+    counts = []
+    for radius in radii:
+        # the worse of the replicates, rank by rank, less the strays
+        ranked = [
+            np.sort(friend_counts_of_blocks(table, float(radius), t))[::-1] for table in tables
+        ]
+        worst = np.min(ranked, axis=0)
+        kept = np.floor(worst * (1 - outlook.strays)).astype(np.int64)
+        strays = math.ceil(outlook.strays * t)
+        counts.append(np.concatenate([kept[: t - strays], np.ones(strays, dtype=np.int64)]))
+    return _Scatter(radii, np.stack(counts))
+
+
+@dataclasses.dataclass(frozen=True)
+class Core:
+    """A test that the expected fits pass, and how far it lets the mean move."""
+
+    test: AgreementTest
+    radius: float
+    move: float
+
+
+@functools.lru_cache(maxsize=256)
+def expected_cores(
+    t: int, rows: int, weights: tuple[float, ...], d: int, delta: float, outlook: Outlook
+) -> tuple[Core, ...]:
+    """Tests that fits of `rows` rows are expected to pass."""
+    gap = component_gap(outlook.separation) if len(weights) > 1 else math.inf
+    scatter = _scatter(t, rows, weights, d, outlook)
+    found = []
+    for radius, counts in zip(scatter.radii, scatter.counts, strict=True):
+        if not np.isfinite(radius):
+            continue
+        for sigma in np.geomspace(1.5, max(2.0, t / 10), 14):
+            theta = _upper_point(float(sigma), delta)
+            for close in (False, True) if len(weights) > 1 else (False,):
+                core = best_core(counts, float(sigma), theta, _PASS_MARGIN, close=close)
+                if core is None:
+                    continue
+                clearance = required_separation(core[0], len(weights)) * radius
+                if clearance <= outlook.reliance * gap:
+                    found.append(Core(core[0], float(radius), core[1]))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=512)
+def _upper_point(sigma: float, delta: float) -> int:
+    return DiscreteGaussian(sigma).upper_point(delta)
+
+
+def cheapest_core(cores: tuple[Core, ...], k: int, d: int, eta: float) -> Core | None:
+    """The test whose test and mask cost least, to second order in gamma."""
+
+    def cost(core: Core) -> float:
+        gamma = 2 * core.radius * core.move
+        mask = gamma**2 * (1 / (8 * eta**2) + (d + 1) / 4)
+        return 1 / (2 * core.test.sigma**2) + k * mask
+
+    return min(cores, key=cost, default=None)

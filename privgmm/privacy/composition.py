@@ -1,0 +1,278 @@
+"""What several releases from one data set cost together.
+
+The ledger keeps the spends; this says what they add up to, and whether one more fits a cap.
+
+Notes
+-----
+One account covers all methods. Fix neighbours D and D', what was shown so far, and the inner
+coins of the next release (how rows are dealt, where learners start); P and Q are the laws of
+its output from D and D'. In each case below there is a measure ``P' <= P`` that lacks at most
+``shortfall`` of P's mass and satisfies, for every order a,
+
+    integral of (dP'/dQ)^a dQ  <=  exp((a - 1) R(a)).
+
+- `tight` and `lifted`, both statistics h >= 0: P' = P, R is the plan's Rényi curve.
+- `tight` and `lifted`, one of them h = -1: that one always refuses and the other releases with
+  probability at most ``P(Z >= theta)``. So P' = min(P, Q) lacks at most that much, and its
+  ratio is at most one: R = 0.
+- Any release that is (epsilon, delta)-private: P' = min(P, e^epsilon Q) lacks at most delta, and
+  R(a) = epsilon. This is how `paper` enters.
+
+Multiply the P' of all releases: the product lacks at most the sum of the shortfalls, and at one
+order a its a-th moments multiply. Since ``x - e^E <= x^a e^(-(a-1)E) (a-1)^(a-1) / a^a``, the
+whole sequence is (E, D)-private if, for the conversion of `RenyiCurve.epsilon`,
+
+    sum of R_i(a) + conversion(a, D - sum of shortfalls)  <=  E.
+
+For a given list of plans any order may be taken, so `total` takes the best. A cap must hold
+even if each plan is chosen after looking at the releases before it. Then the order, and how D
+is divided, must not hang on them: `Measure` fixes both before the first release. With the order
+fixed, ``prod of (dP'_i/dQ_i)^a exp(-(a-1) R_i(a))`` is a supermartingale under Q whatever is
+chosen next, and the bound above survives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from privgmm.arrays import Array, positive
+from privgmm.budget import Budget
+from privgmm.errors import BudgetExceeded, InvalidInput
+from privgmm.methods.plan import Plan
+from privgmm.privacy.curves import ORDERS, RenyiCurve
+from privgmm.privacy.noise import DiscreteGaussian
+from privgmm.stages.agreement.votes import AgreementTest
+
+__all__ = ["Measure", "Spend", "added", "measure_for", "total"]
+
+_CONVERSION_SHARE = 0.1
+"""Of a cap's delta: what the conversion gets. The rest is for shortfalls, which add up, while
+the conversion feels its share only through a logarithm."""
+
+_ROUNDING = 1e-9
+_MANY = 10**6
+_BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+_Charges = Callable[["Spend"], tuple[Array, Array]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spend:
+    """What one release costs, released or refused.
+
+    Parameters
+    ----------
+    budget : Budget
+        Its own guarantee.
+    curve : RenyiCurve or None
+        Its Rényi account; None if it has none (method `paper`).
+    shortfall : float
+        The delta it needs beside the curve; that of `budget` without a curve.
+    """
+
+    budget: Budget
+    curve: RenyiCurve | None
+    shortfall: float
+
+    @classmethod
+    def of(cls, plan: Plan) -> Spend:
+        """The price of a plan, computed afresh."""
+        budget = plan.spent()
+        if not isinstance(plan.test, AgreementTest):
+            return cls(budget, None, budget.delta)
+        chance = DiscreteGaussian(plan.test.sigma).survival(plan.test.threshold)
+        return cls(budget, plan.curve(), chance)
+
+
+def added(spends: Iterable[Spend]) -> Budget:
+    """Epsilons and deltas each added up; a delta of one or more reads as just below one."""
+    listed = list(spends)
+    if not listed:
+        raise InvalidInput("nothing was spent: there is no total")
+    epsilon = math.fsum(spend.budget.epsilon for spend in listed)
+    delta = math.fsum(spend.budget.delta for spend in listed)
+    return Budget(epsilon, min(delta, _BELOW_ONE))
+
+
+def total(spends: Iterable[Spend], delta: float | None = None) -> Budget:
+    """The guarantee of a list of releases together.
+
+    Parameters
+    ----------
+    spends : iterable of Spend
+        At least one.
+    delta : float, optional
+        Where to convert; by default the sum of the deltas.
+
+    Returns
+    -------
+    Budget
+        The smaller of the joint Rényi account and plain addition, at `delta` if that can be
+        had, else by addition alone; never below the cost of any one of them.
+    """
+    listed = list(spends)
+    plain = added(listed)
+    at = plain.delta if delta is None else positive(delta, "delta", below=1.0)
+    choices = [plain.epsilon] if plain.delta <= at else []
+    # for one release the two cases exclude each other, so its own price is already the best
+    if len(listed) > 1:
+        choices += [_joint(listed, at, charges) for charges in (_by_curve, _charges)]
+    best = min(choices, default=math.inf)
+    if not math.isfinite(best):
+        return plain
+    return Budget(
+        max(best, *(spend.budget.epsilon for spend in listed)),
+        max(at, *(spend.budget.delta for spend in listed)),
+    )
+
+
+def _joint(spends: list[Spend], delta: float, charges: _Charges) -> float:
+    """The best order's epsilon at `delta`; infinite if the shortfalls leave nothing of it."""
+    losses, shortfalls = np.zeros_like(ORDERS), np.zeros_like(ORDERS)
+    for spend in spends:
+        loss, shortfall = charges(spend)
+        losses, shortfalls = losses + loss, shortfalls + shortfall
+    left = delta - shortfalls
+    values = losses + _conversion(np.where(left > 0, left, delta))
+    return max(0.0, float(np.where(left > 0, values, np.inf).min()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """How the spends of one data set are held against its cap, fixed before the first of them.
+
+    Parameters
+    ----------
+    cap : Budget
+    order : int or None
+        Position in `ORDERS` of the one order at which curves are added. None: epsilons and
+        deltas are added.
+    """
+
+    cap: Budget
+    order: int | None
+
+    def __post_init__(self) -> None:
+        if self.order is not None and not 0 <= self.order < ORDERS.size:
+            raise InvalidInput(f"order must lie in 0..{ORDERS.size - 1}, got {self.order}")
+
+    @classmethod
+    def choose(cls, cap: Budget, first: Spend) -> Measure:
+        """The measure by which most releases priced like the first would fit the cap."""
+        plain = min(cap.epsilon / first.budget.epsilon, cap.delta / first.budget.delta)
+        losses, shortfalls = _charges(first)
+        with np.errstate(divide="ignore"):
+            fits = np.minimum(_room(cap) / losses, _shortfall_room(cap) / shortfalls)
+        best = int(np.argmax(fits))
+        return cls(cap, best if math.floor(float(fits[best])) > plain else None)
+
+    def admits(self, spends: Sequence[Spend]) -> bool:
+        """Whether these spends, all together and each by itself, stay within the cap."""
+        if not all(self.cap.covers(spend.budget) for spend in spends):
+            return False
+        if self.order is None:
+            return self.cap.covers(added(spends))
+        epsilon, delta = self._left(spends)
+        return epsilon >= 0 and delta >= 0
+
+    def remaining(self, spends: Sequence[Spend]) -> Budget | None:
+        """The (epsilon, delta) that one more release may cost and surely fit; None if none may.
+
+        This counts it by these two numbers alone. Releases with a curve cost far less at one
+        order, so `more` of them may fit than this suggests.
+        """
+        epsilon, delta = self._left(spends)
+        epsilon -= _ROUNDING * self.cap.epsilon
+        delta -= _ROUNDING * self.cap.delta
+        # what the rounding of a sum leaves is not room
+        if epsilon <= _ROUNDING * self.cap.epsilon or delta <= _ROUNDING * self.cap.delta:
+            return None
+        return Budget(min(epsilon, self.cap.epsilon), min(delta, self.cap.delta))
+
+    def more(self, spends: Sequence[Spend], like: Spend) -> int:
+        """How many further releases priced like this one fit, whatever rounding does."""
+        if not self.cap.covers(like.budget):
+            return 0
+        left, cost = self._left(spends), self._cost(like)
+        share = min(
+            have / need if need > 0 else math.inf for have, need in zip(left, cost, strict=True)
+        )
+        slack = _ROUNDING if self.order is None else -_ROUNDING
+        return max(0, math.floor(min(share * (1 + slack), _MANY)))
+
+    def _cost(self, spend: Spend) -> tuple[float, float]:
+        """What a spend takes of the two rooms: losses (or epsilons), and deltas."""
+        if self.order is None:
+            return spend.budget.epsilon, spend.budget.delta
+        losses, shortfalls = _charges(spend)
+        return float(losses[self.order]), float(shortfalls[self.order])
+
+    def _left(self, spends: Sequence[Spend]) -> tuple[float, float]:
+        costs = [self._cost(spend) for spend in spends]
+        if self.order is None:
+            epsilon, delta = self.cap.epsilon, self.cap.delta
+        else:
+            epsilon, delta = float(_room(self.cap)[self.order]), _shortfall_room(self.cap)
+        return (
+            epsilon - math.fsum(loss for loss, _ in costs),
+            delta - math.fsum(shortfall for _, shortfall in costs),
+        )
+
+
+def measure_for(cap: Budget, spends: Sequence[Spend], kept: Measure | None) -> Measure:
+    """The measure under which the last of the spends fits, or `BudgetExceeded`.
+
+    Parameters
+    ----------
+    cap : Budget
+    spends : sequence of Spend
+        All of one data set, the new one last.
+    kept : Measure or None
+        That of earlier spends; None to choose it now.
+    """
+    measure = Measure.choose(cap, spends[0]) if kept is None else kept
+    if not measure.admits(spends):
+        raise BudgetExceeded(
+            f"this release would bring the total of the data set to {total(spends, cap.delta)}, "
+            f"beyond what its cap {cap} allows for sure: nothing was drawn and nothing spent"
+        )
+    return measure
+
+
+def _by_curve(spend: Spend) -> tuple[Array, Array]:
+    """Loss and shortfall at each order: by the curve if there is one, else by (epsilon, delta)."""
+    if spend.curve is None:
+        return np.full_like(ORDERS, spend.budget.epsilon), np.full_like(ORDERS, spend.shortfall)
+    return spend.curve.values, np.full_like(ORDERS, spend.shortfall)
+
+
+def _charges(spend: Spend) -> tuple[Array, Array]:
+    """The same, but by (epsilon, delta) wherever the curve says more than epsilon.
+
+    Which of the two holds at an order depends on the plan alone.
+    """
+    losses, shortfalls = _by_curve(spend)
+    less = losses <= spend.budget.epsilon
+    return (
+        np.where(less, losses, spend.budget.epsilon),
+        np.where(less, shortfalls, spend.budget.delta),
+    )
+
+
+def _conversion(delta: Array | float) -> Array:
+    """What turning Rényi losses into (epsilon, delta) adds at each order."""
+    a = ORDERS
+    return np.asarray(np.log1p(-1 / a) - (np.log(delta) + np.log(a)) / (a - 1))
+
+
+def _room(cap: Budget) -> Array:
+    """What losses may add up to at each order: epsilon less the price of the conversion."""
+    return np.asarray(cap.epsilon - _conversion(cap.delta * _CONVERSION_SHARE))
+
+
+def _shortfall_room(cap: Budget) -> float:
+    return cap.delta * (1 - _CONVERSION_SHARE)

@@ -1,0 +1,346 @@
+"""A run written down: as a Python script or a notebook that makes it again.
+
+A `Run` says where the rows come from and what is promised; `script` and `notebook` write it out
+in calls of the public API. Neither holds rows, results or anything else that is not private:
+code only. With a seed the run repeats exactly; without one the noise is fresh each time, as it
+should be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pprint
+import textwrap
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from privgmm.data.datasets import (
+    GENERATORS,
+    Dataset,
+    generate,
+    load_sample,
+    load_table,
+    random_mixture,
+)
+from privgmm.errors import InvalidInput
+from privgmm.learners.registry import LEARNERS
+from privgmm.methods.plan import Method, Plan
+from privgmm.methods.planner import plan_as_asked
+
+__all__ = [
+    "DEFAULT_LEARNER",
+    "FileRows",
+    "GeneratedRows",
+    "Rows",
+    "Run",
+    "SampleRows",
+    "as_notebook",
+    "notebook",
+    "script",
+]
+
+_WIDTH = 96
+
+DEFAULT_LEARNER = next(iter(LEARNERS))
+"""The name of the learner that `release` takes if it is given none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GeneratedRows:
+    """Rows drawn from a random mixture.
+
+    Parameters
+    ----------
+    kind : str or None
+        A name in `privgmm.data.datasets.GENERATORS`; None to choose the separation.
+    n_components, n_features, n_rows : int
+    seed : int
+        Draws the mixture; ``seed + 1`` draws the rows.
+    separation : float
+        Smallest distance between two means in units of their spread; used where `kind` is None.
+    """
+
+    kind: str | None
+    n_components: int
+    n_features: int
+    n_rows: int
+    seed: int
+    separation: float = 4.0
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in GENERATORS:
+            raise InvalidInput(f"kind must be one of {', '.join(GENERATORS)}, got {self.kind!r}")
+
+    @property
+    def _condition(self) -> float:
+        return 4.0 if self.n_features > 1 else 1.0
+
+    def load(self) -> Dataset:
+        """Draw the rows."""
+        if self.kind is None:
+            truth = random_mixture(
+                self.n_components,
+                self.n_features,
+                separation=self.separation,
+                condition=self._condition,
+                rng=self.seed,
+            )
+        else:
+            truth = GENERATORS[self.kind](self.n_components, self.n_features, rng=self.seed)
+        return generate(truth, self.n_rows, rng=self.seed + 1)
+
+    def code(self) -> str:
+        """The same in Python."""
+        sizes = f"{self.n_components}, {self.n_features}"
+        if self.kind is None:
+            maker = "random_mixture"
+            draw = (
+                f"random_mixture({sizes}, separation={self.separation!r}, "
+                f"condition={self._condition!r}, rng={self.seed})"
+            )
+        else:
+            maker, draw = self.kind, f"{self.kind}({sizes}, rng={self.seed})"
+        names = ", ".join(sorted(["generate", maker]))
+        return (
+            f"from privgmm.data.datasets import {names}\n\n"
+            f"truth = {draw}\n"
+            f"data = generate(truth, {self.n_rows:_}, rng={self.seed + 1})"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SampleRows:
+    """A data set that comes with the package."""
+
+    name: str
+
+    def load(self) -> Dataset:
+        """Read it."""
+        return load_sample(self.name)
+
+    def code(self) -> str:
+        """The same in Python."""
+        return f"from privgmm import load_sample\n\ndata = load_sample({self.name!r})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileRows:
+    """Columns of a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : str
+    columns : tuple of str
+    jitter : tuple of (str, float)
+        Columns recorded on a grid, each with its public step.
+    """
+
+    path: str
+    columns: tuple[str, ...]
+    jitter: tuple[tuple[str, float], ...] = ()
+
+    def load(self) -> Dataset:
+        """Read it."""
+        return load_table(self.path, columns=self.columns, jitter=dict(self.jitter))
+
+    def code(self) -> str:
+        """The same in Python."""
+        columns = pprint.pformat(list(self.columns), width=_WIDTH - 10)
+        steps = pprint.pformat(dict(self.jitter), width=_WIDTH - 9, sort_dicts=False)
+        jitter = f"jitter = {steps}  # public steps of columns on a grid\n" if self.jitter else ""
+        return (
+            "from privgmm import load_table\n\n"
+            f"path = {self.path!r}  # where you keep the file\n"
+            f"columns = {columns}\n"
+            f"{jitter}data = load_table(path, columns=columns{', jitter=jitter' * bool(jitter)})"
+        )
+
+
+Rows: TypeAlias = GeneratedRows | SampleRows | FileRows
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """One release: where its rows come from and what is promised.
+
+    Parameters
+    ----------
+    rows : GeneratedRows, SampleRows or FileRows
+    method : str
+    epsilon, delta : float
+    n_components : int
+    alpha : float or None
+        None lets `best_plan` choose accuracy, blocks and refinement.
+    n_blocks : int or None
+        With `alpha`, the number of blocks; None for the method's own choice.
+    seed : int or None
+        None for cryptographic noise.
+    learner : str
+        A name in `privgmm.learners.registry.LEARNERS`.
+    forgiving : bool
+        Whether `best_plan` plans for real data.
+    """
+
+    rows: Rows
+    method: Method
+    epsilon: float
+    delta: float
+    n_components: int
+    alpha: float | None = None
+    n_blocks: int | None = None
+    seed: int | None = None
+    learner: str = DEFAULT_LEARNER
+    forgiving: bool = False
+
+    def plan(self, n_rows: int, n_features: int) -> Plan:
+        """The plan for so many rows and columns."""
+        return plan_as_asked(
+            n_rows,
+            method=self.method,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_components=self.n_components,
+            n_features=n_features,
+            alpha=self.alpha,
+            n_blocks=self.n_blocks,
+            forgiving=self.forgiving,
+        )
+
+    def plan_code(self) -> str:
+        """The same in Python."""
+        promise = (
+            f"    epsilon={self.epsilon!r},\n    delta={self.delta!r},\n"
+            f"    n_components={self.n_components},\n    n_features=data.n_features,\n"
+        )
+        allowance = "    forgiving=True,\n" if self.forgiving else ""
+        if self.alpha is None:
+            return (
+                "from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n"
+                f"    method={self.method!r},\n{promise}{allowance})"
+            )
+        return (
+            f"from privgmm import calibrate\n\nplan = calibrate(\n    {self.method!r},\n{promise}"
+            f"    alpha={self.alpha!r},\n    n_blocks={self.n_blocks!r},\n)"
+        )
+
+    def release_code(self) -> str:
+        """The release in Python, from ``data`` and ``plan``."""
+        seed = "" if self.seed is None else f", rng={self.seed}"
+        if self.learner == DEFAULT_LEARNER:
+            return f"from privgmm import release\n\noutcome = release(data.rows, plan{seed})"
+        return (
+            "from privgmm import release\n"
+            "from privgmm.learners.registry import make_learner\n\n"
+            f"learner = make_learner({self.learner!r}, plan.n_components)\n"
+            f"outcome = release(data.rows, plan, learner=learner{seed})"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Step:
+    """Words, code, and how to look at what it made: in a notebook and on a terminal."""
+
+    words: str
+    code: str
+    look: str = ""
+    say: str = ""
+
+
+def _steps(run: Run) -> list[_Step]:
+    noise = (
+        "No seed is given, so the noise is cryptographic and fresh: running this again spends "
+        "the budget again and gives another release."
+        if run.seed is None
+        else f"The noise comes from the seed {run.seed}, so this run repeats exactly. Whoever "
+        "knows the seed can take the noise away: for teaching, not for real people's data."
+    )
+    return [
+        _Step("The rows: one a person, no bounds on their values.", run.rows.code()),
+        _Step(
+            "The plan: every number the release will use, chosen without looking at a row.",
+            run.plan_code(),
+            look="plan",
+            say="print(plan.explain())",
+        ),
+        _Step(
+            f"The release. {noise}",
+            run.release_code(),
+            look="outcome.result",
+            say=(
+                'print("released" if outcome.released else outcome.result.reason)\n'
+                "if outcome.released:\n"
+                "    print(outcome.result.mixture)"
+            ),
+        ),
+        _Step(
+            "To compare, for your eyes only: the fit without privacy, and how far each lies from "
+            "the truth where that is known (dist_GMM: 0 is perfect, 1 as wrong as can be).",
+            "from privgmm import dist_gmm\n\n"
+            "private = outcome.result.mixture if outcome.released else None\n"
+            "nonprivate = outcome.curator.nonprivate()\n"
+            "if data.truth is not None and data.truth.n_components == plan.n_components:\n"
+            '    print("error without privacy:", dist_gmm(nonprivate, data.truth))\n'
+            "    if private is not None:\n"
+            '        print("error with privacy:", dist_gmm(private, data.truth))',
+        ),
+    ]
+
+
+def script(run: Run) -> str:
+    """The run as a Python script."""
+    parts = ['"""A Gaussian mixture learned with differential privacy, by privgmm."""']
+    for step in _steps(run):
+        comment = "\n".join(f"# {line}" for line in textwrap.wrap(step.words, _WIDTH))
+        parts.append(f"{comment}\n{step.code}" + (f"\n{step.say}" if step.say else ""))
+    return "\n\n".join(parts) + "\n"
+
+
+def notebook(run: Run) -> str:
+    """The run as a Jupyter notebook (nbformat 4.5), ready to be executed."""
+    cells = [
+        (
+            "markdown",
+            "# A private Gaussian mixture\n\nMade with `privgmm`. This notebook holds code only: "
+            "no rows and no results until you run it.",
+        )
+    ]
+    for step in _steps(run):
+        cells.append(("markdown", step.words))
+        cells.append(("code", f"{step.code}\n{step.look}" if step.look else step.code))
+    cells.append(("markdown", "The picture shows rows, so it is for your eyes only too."))
+    cells.append(
+        (
+            "code",
+            "from privgmm.figures.mixtures import mixtures_figure\n\n"
+            "mixtures_figure(\n    data.rows,\n    true=data.truth,\n    nonprivate=nonprivate,\n"
+            "    private=private,\n    columns=data.columns,\n)",
+        )
+    )
+    return as_notebook(cells)
+
+
+def as_notebook(cells: Sequence[tuple[str, str]]) -> str:
+    """Cells, each its kind ("markdown" or "code") and its text, as a Jupyter notebook."""
+    document = {
+        "cells": [_cell(number, kind, text) for number, (kind, text) in enumerate(cells)],
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        },
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {
+        "cell_type": kind,
+        "id": f"cell-{number}",
+        "metadata": {},
+        "source": text.splitlines(keepends=True),
+    }
+    if kind == "code":
+        cell |= {"execution_count": None, "outputs": []}
+    return cell

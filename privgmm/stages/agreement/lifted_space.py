@@ -1,0 +1,218 @@
+"""The lifted space: a weighted Gaussian as one positive definite matrix.
+
+A component (w, mu, Sigma) is the same thing as ``T = w [[Sigma + mu mu^T, mu], [mu^T, 1]]``.
+Under the affine-invariant distance these matrices form a space of non-positive curvature, in
+which weighted means exist, are unique, and move little when a little weight moves. So the
+agreeing fits can be averaged before they are masked, and the mask shrinks accordingly.
+
+Two fits that match component by component may still blur: if some component of one lies almost as
+near to a second component of the other, labels carried from fit to fit could disagree. Two fits
+are compared only if that cannot happen (`blurred_pairs`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from privgmm.arrays import Array, BoolArray, IntArray, positive
+from privgmm.distances.all_pairs import component_tables
+from privgmm.distances.matching import bottleneck_matchings
+from privgmm.distances.parameters import forward_substitution
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.stages.agreement.flatness import nearly_flat
+from privgmm.stages.agreement.lifted_geometry import karcher_mean, lifted_distance, unlift
+from privgmm.stages.agreement.lifted_pairs import LiftedGeometry, component_gaps, pairwise_lifted
+from privgmm.stages.agreement.space import Randomness
+
+__all__ = ["MEAN_TOLERANCE", "Anchored", "LiftedSpace", "blurred_pairs", "geometry_of"]
+
+_PAIRS_AT_ONCE = 1 << 16
+_MARGIN = 1e-3
+
+
+def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> BoolArray:
+    """Pairs (t, t) with two components that do not match yet lie within `clearance`.
+
+    Parameters
+    ----------
+    batch : MixtureBatch
+        t fits.
+    distances : array (t, t)
+        Their lifted distances.
+    clearance : float
+        How far apart components that do not match must be. Pairs whose fits are farther apart
+        than a third of it are of no interest, and reported as blurred.
+
+    Notes
+    -----
+    A component of j that matches mine within V is at least ``gap - V`` from my others, so fits
+    with a wide gap need no further look. For the rest the components within `clearance` are
+    counted: the k that match are among them, and there must be no others.
+    """
+    k = batch.n_components
+    gaps = component_gaps(batch)
+    # margins far wider than rounding: whatever is near a limit is counted, not inferred
+    with np.errstate(invalid="ignore"):
+        sure = np.maximum(gaps[:, None], gaps) - distances > clearance * (1 + _MARGIN)
+    near = distances <= clearance / 3 * (1 + _MARGIN)
+    blurred = ~(sure & near)
+    rows, columns = np.nonzero(np.triu(near & ~sure, 1))
+    diagonal = np.arange(len(batch))
+    blurred[diagonal, diagonal] = ~(gaps > clearance)
+    geometry = geometry_of(batch)
+    for start in range(0, len(rows), _PAIRS_AT_ONCE):
+        i = rows[start : start + _PAIRS_AT_ONCE].astype(np.int64)
+        j = columns[start : start + _PAIRS_AT_ONCE].astype(np.int64)
+        pair, a, b = np.nonzero(geometry.bounds(i, j)[0] <= clearance)
+        exact = geometry.exact(i[pair], a, j[pair], b)
+        within = np.bincount(pair[exact <= clearance], minlength=len(i))
+        blurred[i, j] = blurred[j, i] = within != k
+    return blurred
+
+
+def geometry_of(batch: MixtureBatch) -> LiftedGeometry:
+    """The fits of a batch, a harmless one standing in where a fit failed."""
+    there = batch.ok & (np.nan_to_num(batch.weights) > 0).all(axis=1)
+    return LiftedGeometry(
+        np.where(there[:, None], batch.weights, 1.0),
+        np.where(there[:, None, None], batch.means, 0.0),
+        np.where(there[:, None, None, None], batch.cholesky, np.eye(batch.n_features)),
+    )
+
+
+MEAN_TOLERANCE = 1e-8
+"""How far a computed mean may be from the true one, rounding included; gamma allows for it."""
+
+_SOLVER_TOLERANCE = 1e-10
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Anchored:
+    """Lifted components given relative to a reference fit.
+
+    Parameters
+    ----------
+    weights, means, cholesky : arrays (k,), (k, d), (k, d, d)
+        The reference.
+    roots : array (k, d+1, d+1)
+        Roots of the lifted components in its coordinates: ``U_ref root`` is a root of each.
+    """
+
+    weights: Array
+    means: Array
+    cholesky: Array
+    roots: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class LiftedSpace:
+    """Mixtures under the lifted distance, averaged by Karcher means, masked as matrices.
+
+    Parameters
+    ----------
+    eta : float
+        Noise level of the mask ``U (I + eta G)(I + eta G)^T U^T``, ``T = U U^T``.
+    clearance : float
+        Two fits are compared only if any two components that do not match are farther apart
+        than this: else labels could not be told apart. 0 for a single component.
+    """
+
+    eta: float
+    clearance: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive(self.eta, "eta")
+        if not (math.isfinite(self.clearance) and self.clearance >= 0):
+            raise InvalidInput(f"clearance must be finite and >= 0, got {self.clearance!r}")
+
+    def distances(self, items: MixtureBatch) -> Array:
+        """Lifted distances of all pairs (t, t).
+
+        Infinite, diagonal included, for fits that failed or are too nearly flat to be computed
+        with, and where labels blur.
+        """
+        distances = pairwise_lifted(items)
+        flat = nearly_flat(items)
+        distances[flat], distances[:, flat] = np.inf, np.inf
+        if items.n_components == 1:
+            return distances
+        return np.where(blurred_pairs(items, distances, self.clearance), np.inf, distances)
+
+    def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
+        """The same distances for the pairs (first, second), each from its two fits alone."""
+        tables = component_tables(geometry_of(items), first, second)
+        values = bottleneck_matchings(tables).values
+        if items.n_components == 1:
+            return values
+        within = np.count_nonzero(tables <= self.clearance, axis=(1, 2))
+        return np.where(within == items.n_components, values, np.inf)
+
+    def representative(self, items: MixtureBatch, weights: Array, reference: int) -> Anchored:
+        """The weighted Karcher means of the aligned components, seen from the reference.
+
+        Every block that counts is aligned to the reference by the best matching; clearance
+        makes that matching unique. Means are taken in the reference's own coordinates, where
+        all members are near the identity, so that data far from the origin lose nothing.
+        """
+        members = np.flatnonzero(weights > 0)
+        roots = _relative_roots(items, members, reference)
+        table = lifted_distance(np.eye(items.n_features + 1), roots)
+        order = bottleneck_matchings(table).permutations
+        picked = np.take_along_axis(roots, order[:, :, None, None, None], axis=2)[:, :, 0]
+        share = weights[members] / weights[members].sum()
+        means = [
+            karcher_mean(picked[:, j], share, tolerance=_SOLVER_TOLERANCE).root
+            for j in range(items.n_components)
+        ]
+        return Anchored(
+            items.weights[reference],
+            items.means[reference],
+            items.cholesky[reference],
+            np.stack(means),
+        )
+
+    def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
+        """Mask every lifted component, shuffle, unlift, normalise the weights.
+
+        The noise acts in the reference's coordinates, where it has the same law, and the result
+        is carried back to those of the data afterwards.
+        """
+        k, p, _ = item.roots.shape
+        noisy = item.roots @ (np.eye(p) + self.eta * rng.normal((k, p, p)))
+        weights, means, cholesky = unlift(noisy)
+        order = rng.permutation(k)
+        total = item.weights * weights
+        return Mixture.from_roots(
+            (total / total.sum())[order],
+            (item.means + np.einsum("kij,kj->ki", item.cholesky, means))[order],
+            (item.cholesky @ cholesky)[order],
+        )
+
+
+def _relative_roots(items: MixtureBatch, members: IntArray, reference: int) -> Array:
+    """``U_a^-1 U_ib`` (n, k, k, p, p): component b of member i, seen from a of the reference.
+
+    ``sqrt(w_b / w_a) [[L_a^-1 L_b, L_a^-1 (mu_b - mu_a)], [0, 1]]``: differences of means come
+    first, so nothing cancels.
+    """
+    k, d = items.n_components, items.n_features
+    factor = items.cholesky[reference][:, None]
+    roots = np.zeros((len(members), k, k, d + 1, d + 1))
+    shifts = items.means[members][:, None] - items.means[reference][:, None]
+    right = np.concatenate(
+        [
+            np.broadcast_to(items.cholesky[members][:, None], (len(members), k, k, d, d)),
+            shifts[..., None],
+        ],
+        axis=-1,
+    )
+    roots[..., :d, :] = forward_substitution(
+        np.broadcast_to(factor, (len(members), k, k, d, d)), right
+    )
+    roots[..., d, d] = 1.0
+    ratio = items.weights[members][:, None] / items.weights[reference][:, None]
+    return np.asarray(roots * np.sqrt(ratio)[..., None, None], dtype=np.float64)

@@ -1,0 +1,381 @@
+"""The polish: noisy moments of all rows, seen through the public coarse release.
+
+Once a coarse mixture is public, unbounded data becomes bounded: in a component's own
+coordinates u = L^-1 (x - mu), rows with ||u|| > R count for nothing, and the rest contribute
+bounded moments, softly shared between components. Their noisy sums are all that is taken from
+the data; solving for the mixture that would produce them is post-processing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numba as nb
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtri
+from scipy.stats import chi2, qmc
+
+from privgmm.arrays import Array, IntArray, positive
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture
+from privgmm.stages.agreement.space import Randomness
+
+__all__ = ["Refinement", "moment_sums", "refine", "solve_moments"]
+
+_CHUNK_ROWS = 1 << 16
+_QUADRATURE_BITS = 12
+_CLOSE_ENOUGH = 1e-4
+_STEP_LIMIT = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Refinement:
+    """Noisy steps on all rows.
+
+    Parameters
+    ----------
+    multipliers : tuple of float
+        Noise of each step, in units of the L2 sensitivity of its sums.
+    radii : tuple of float
+        R of each step: rows farther from a component, in its own units, do not count for it.
+    scales : tuple of three floats
+        How counts, first and second moments are weighed against each other in the sums,
+        ``(c0 r, c1 r u/R, c2 r svec(u u^T)/R^2)``; needs ``c1^2 <= 2 c0 c2``.
+
+    Notes
+    -----
+    Responsibilities r sum to at most one, and ||u|| <= R, so a row's contribution has norm at
+    most ``|c|``. For two rows it has, per component, inner product
+    ``r r' (c0^2 + c1^2 z + c2^2 z^2)`` with z in [-1, 1], never negative if
+    ``c1^2 <= 2 c0 c2``. So replacing a row moves the sums by at most ``sqrt 2 |c|``.
+    """
+
+    multipliers: tuple[float, ...]
+    radii: tuple[float, ...]
+    scales: tuple[float, float, float] = (0.4, 0.6, 1.0)
+
+    def __post_init__(self) -> None:
+        if not self.multipliers or len(self.multipliers) != len(self.radii):
+            raise InvalidInput("multipliers and radii must name the same steps, at least one")
+        for value in (*self.multipliers, *self.radii, *self.scales):
+            positive(value, "every multiplier, radius and scale")
+        if self.scales[1] ** 2 > 2 * self.scales[0] * self.scales[2]:
+            raise InvalidInput(
+                f"scales must satisfy c1^2 <= 2 c0 c2 to keep the sensitivity, got {self.scales}"
+            )
+
+    @property
+    def steps(self) -> int:
+        """Number of passes over the rows."""
+        return len(self.multipliers)
+
+    @property
+    def sensitivity(self) -> float:
+        """``sqrt 2 |c|``: how far replacing one row moves the scaled sums."""
+        return math.sqrt(2) * math.hypot(*self.scales)
+
+    def deviations(self, step: int, d: int) -> Array:
+        """Standard deviation (1 + d + d(d+1)/2,) of the noise on each unscaled moment sum."""
+        c0, c1, c2 = self.scales
+        radius = self.radii[step]
+        unit = self.multipliers[step] * self.sensitivity
+        return unit * np.repeat([1 / c0, radius / c1, radius**2 / c2], [1, d, d * (d + 1) // 2])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return {
+            "steps": self.steps,
+            "multiplier": list(self.multipliers),
+            "radius": list(self.radii),
+            "scales": list(self.scales),
+        }
+
+
+@nb.njit(cache=True, nogil=True)
+def _accumulate(
+    rows: Array,
+    shares: Array,
+    offsets: Array,
+    means: Array,
+    inverses: Array,
+    limit: float,
+    sums: Array,
+) -> None:
+    n, d = rows.shape
+    k = offsets.shape[0]
+    u = np.empty((k, d))
+    squares = np.empty(k)
+    share = np.empty(k)
+    for i in range(n):
+        best = -np.inf
+        for a in range(k):
+            total = 0.0
+            for p in range(d):
+                value = 0.0
+                for q in range(p + 1):
+                    value += inverses[a, p, q] * (rows[i, q] - means[a, q])
+                u[a, p] = value
+                total += value * value
+            if not total < np.inf:
+                # overflow: infinitely far, not a number that spoils the other shares
+                total = np.inf
+            squares[a] = total
+            share[a] = offsets[a] - 0.5 * total
+            if share[a] > best:
+                best = share[a]
+        if not best > -np.inf:
+            # so far out that every density underflows: it counts for nobody
+            continue
+        norm = 0.0
+        for a in range(k):
+            share[a] = math.exp(share[a] - best)
+            norm += share[a]
+        for a in range(k):
+            if squares[a] <= limit:
+                r = shares[i] * share[a] / norm
+                sums[a, 0] += r
+                index = 1 + d
+                for p in range(d):
+                    ru = r * u[a, p]
+                    sums[a, 1 + p] += ru
+                    sums[a, index] += ru * u[a, p]
+                    index += 1
+                    for q in range(p + 1, d):
+                        sums[a, index] += math.sqrt(2.0) * ru * u[a, q]
+                        index += 1
+
+
+def _offsets(mixture: Mixture) -> Array:
+    with np.errstate(divide="ignore"):
+        logs = np.log(mixture.weights)
+    return np.asarray(
+        logs - np.log(np.diagonal(mixture.cholesky, axis1=1, axis2=2)).sum(axis=1),
+        dtype=np.float64,
+    )
+
+
+def _inverses(mixture: Mixture) -> Array:
+    eye = np.eye(mixture.n_features)
+    return np.stack([solve_triangular(factor, eye, lower=True) for factor in mixture.cholesky])
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    for start in range(0, n, _CHUNK_ROWS):
+        yield slice(start, start + _CHUNK_ROWS)
+
+
+def moment_sums(rows: Array, public: Mixture, radius: float, shares: Array | None = None) -> Array:
+    """Soft, truncated moments (k, 1 + d + d(d+1)/2) of all rows under a public mixture.
+
+    Counts, ``r u`` and ``r svec(u u^T)`` (off-diagonals times sqrt 2), summed over rows in
+    chunks, so that memory does not grow with n. NOT private by itself.
+
+    `shares` (n,) counts each row as a fraction of a person; the shares of one person sum to
+    one, so that a person's contribution is an average and as bounded as a row's.
+    """
+    d = public.n_features
+    sums = np.zeros((public.n_components, 1 + d + d * (d + 1) // 2))
+    offsets, inverses = _offsets(public), _inverses(public)
+    for chunk in _chunks(len(rows)):
+        part = np.ascontiguousarray(rows[chunk], dtype=np.float64)
+        share = np.ones(len(part)) if shares is None else shares[chunk]
+        _accumulate(part, share, offsets, public.means, inverses, radius**2, sums)
+    return sums
+
+
+@functools.lru_cache(maxsize=16)
+def _normal_points(d: int, bits: int) -> tuple[Array, Array]:
+    """2^(bits+1) weighted points (N, d), (N,) for expectations under a standard normal law.
+
+    Quasi-random in the radius and in the direction, each with its mirror image. The cut at R
+    depends on the radius alone (nearly so in a moved component), so the radius is evenly
+    stratified, with more points, of less weight, towards the tail.
+    """
+    sobol = qmc.Sobol(d + 1, scramble=True, rng=np.random.default_rng(20230609))
+    unit = np.clip(sobol.random_base2(bits), 1e-12, 1 - 1e-12)
+    tail = (1 - unit[:, 0]) ** 2
+    radius = np.sqrt(chi2.isf(tail, d))
+    towards = ndtri(unit[:, 1:])
+    towards /= np.linalg.norm(towards, axis=1, keepdims=True)
+    points = radius[:, None] * towards
+    weights = 2 * (1 - unit[:, 0])
+    weights /= 2 * weights.sum()
+    return np.concatenate([points, -points]), np.concatenate([weights, weights])
+
+
+def _svec(u: Array) -> Array:
+    """``svec(u u^T)`` of each row (n, d): (n, d (d + 1) / 2)."""
+    row, column = np.triu_indices(u.shape[1])
+    return np.asarray(
+        u[:, row] * u[:, column] * np.where(row == column, 1.0, math.sqrt(2)), dtype=np.float64
+    )
+
+
+def _features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Array]:
+    """A row's contribution (n, k, 1 + d + d(d+1)/2), and the same with r = 1 and no cut."""
+    joint = public.log_joint(rows)
+    share = np.exp(joint - joint.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    whole = []
+    for a in range(public.n_components):
+        u = solve_triangular(public.cholesky[a], (rows - public.means[a]).T, lower=True).T
+        share[:, a] *= np.einsum("ij,ij->i", u, u) <= radius**2
+        whole.append(np.concatenate([np.ones((len(u), 1)), u, _svec(u)], axis=1))
+    moments = np.stack(whole, axis=1)
+    return share[:, :, None] * moments, moments
+
+
+def _scores(rows: Array, current: Mixture) -> Array:
+    """Derivative of the log density (n, k (1 + d + d(d+1)/2)) in local coordinates.
+
+    The coordinates of a component are its log-weight, its mean in units of its own spread and
+    the logarithm of its covariance relative to itself.
+    """
+    joint = current.log_joint(rows)
+    share = np.exp(joint - joint.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    d = current.n_features
+    eye = _svec(np.eye(d)).sum(axis=0)
+    parts = []
+    for a in range(current.n_components):
+        v = solve_triangular(current.cholesky[a], (rows - current.means[a]).T, lower=True).T
+        local = np.concatenate([np.ones((len(v), 1)), v, 0.5 * (_svec(v) - eye)], axis=1)
+        scored = share[:, a, None] * local
+        scored[:, 0] -= current.weights[a]
+        parts.append(scored)
+    return np.concatenate(parts, axis=1)
+
+
+def _exact_moments(current: Mixture, public: Mixture) -> Array:
+    """Untruncated moments of each component in its own public coordinates, times its weight."""
+    rows = []
+    for a in range(current.n_components):
+        low = public.cholesky[a]
+        shift = solve_triangular(low, current.means[a] - public.means[a], lower=True)
+        root = solve_triangular(low, current.cholesky[a], lower=True)
+        second = _svec(root.T).sum(axis=0) + _svec(shift[None])[0]
+        rows.append(current.weights[a] * np.concatenate([[1.0], shift, second]))
+    return np.stack(rows)
+
+
+def _moved(current: Mixture, step: Array) -> Mixture:
+    """The mixture reached from `current` along local coordinates (k, 1 + d + d(d+1)/2)."""
+    d = current.n_features
+    row, column = np.triu_indices(d)
+    weights = current.weights * np.exp(step[:, 0] - step[:, 0].max())
+    means = current.means + np.einsum("kij,kj->ki", current.cholesky, step[:, 1 : 1 + d])
+    logs = np.zeros((current.n_components, d, d))
+    logs[:, row, column] = step[:, 1 + d :] / np.where(row == column, 1.0, math.sqrt(2))
+    logs = logs + np.swapaxes(logs, 1, 2) * (1 - np.eye(d))
+    values, vectors = np.linalg.eigh(logs)
+    half = np.einsum("kij,kj,klj->kil", vectors, np.exp(values / 2), vectors)
+    return Mixture.from_roots(weights / weights.sum(), means, current.cholesky @ half)
+
+
+def solve_moments(
+    public: Mixture,
+    target: Array,
+    radius: float,
+    deviations: Array,
+    n_rows: int,
+    *,
+    prior: float = 1.0,
+    iterations: int = 25,
+) -> Mixture:
+    """The mixture whose expected moments match the noisy ones: post-processing.
+
+    Parameters
+    ----------
+    public : Mixture
+        Through which the rows were seen.
+    target : array (k, 1 + d + d(d+1)/2)
+        Noisy moment sums divided by n.
+    radius : float
+        R at which the moments were cut.
+    deviations : array (1 + d + d(d+1)/2,)
+        Standard deviation of the noise on each of `target`.
+    n_rows : int
+        n, for the weight of sampling error against noise.
+    prior : float
+        Standard deviation, in local coordinates, of how far the answer may lie from `public`;
+        it only speaks where the moments do not.
+
+    Notes
+    -----
+    A plain M step is biased: rows beyond R are missing, and shared rows are shared by the
+    public model, not by the truth. Here the expectation of the very same cut and shared
+    moments is computed under the candidate, by quasi-random points with the exact Gaussian
+    moments as control variate, and generalised least squares (Gauss-Newton, derivatives by
+    scores) finds the candidate that matches. Where components hardly overlap and R is large
+    this is one maximum-likelihood step.
+    """
+    k, width = target.shape
+    bits = _QUADRATURE_BITS + (n_rows > 300_000) + (n_rows > 3_000_000)
+    points, mass = _normal_points(public.n_features, bits)
+    current, travelled = public, np.zeros(k * width)
+    precision = np.full(k * width, prior**-2)
+    for _ in range(iterations):
+        expected = _exact_moments(current, public)
+        slope = np.zeros((k * width, k * width))
+        second = np.zeros((k * width, k * width))
+        for b in range(k):
+            rows = points @ current.cholesky[b].T + current.means[b]
+            seen, whole = _features(rows, public, radius)
+            part = seen.copy()
+            part[:, b] -= whole[:, b]
+            share = current.weights[b] * mass
+            expected += np.einsum("i,ijk->jk", share, part)
+            flat = seen.reshape(len(rows), -1)
+            weighed = (flat * share[:, None]).T
+            slope += weighed @ _scores(rows, current)
+            second += weighed @ flat
+        mean = expected.reshape(-1)
+        covariance = (second - np.outer(mean, mean)) / n_rows
+        covariance[np.diag_indices_from(covariance)] += np.tile(deviations**2, k)
+        whitened = np.linalg.solve(covariance, slope)
+        normal = slope.T @ whitened
+        normal[np.diag_indices_from(normal)] += precision
+        gradient = whitened.T @ (target.reshape(-1) - mean) - precision * travelled
+        step = np.linalg.solve(normal, gradient)
+        length = np.abs(step).max()
+        if length > _STEP_LIMIT:
+            step *= _STEP_LIMIT / length
+        travelled += step
+        current = _moved(current, step.reshape(k, width))
+        # a hundredth of a standard error
+        if step @ normal @ step < _CLOSE_ENOUGH:
+            break
+    return current
+
+
+def refine(
+    rows: Array,
+    coarse: Mixture,
+    refinement: Refinement,
+    *,
+    rng: Randomness,
+    member: IntArray | None = None,
+) -> Mixture:
+    """Run the noisy steps from the public coarse mixture; returns the last, also public.
+
+    `member` (n,) numbers the person each row belongs to, from zero; persons count equally.
+    """
+    current = coarse
+    n, d = rows.shape
+    shares = None
+    if member is not None:
+        sizes = np.bincount(member)
+        n = sizes.size
+        shares = 1.0 / sizes[member]
+    for step in range(refinement.steps):
+        radius = refinement.radii[step]
+        deviations = refinement.deviations(step, d)
+        sums = moment_sums(rows, current, radius, shares)
+        noisy = (sums + deviations * rng.normal(sums.shape)) / n
+        current = solve_moments(current, noisy, radius, deviations / n, n)
+    return current

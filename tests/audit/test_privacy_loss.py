@@ -1,0 +1,191 @@
+"""Privacy losses against other methods: exact divergences, Rényi prices, masks as they run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp, multivariate_normal
+
+from privgmm.arrays import Array
+from privgmm.audit.guessing import Silence
+from privgmm.audit.privacy_loss import (
+    GaussianPair,
+    farthest_from,
+    mask_pair,
+    masked_from,
+    measured_delta,
+    whole_losses,
+    worst_pair,
+)
+from privgmm.data.datasets import random_mixture
+from privgmm.errors import InvalidInput
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import Plan
+from privgmm.methods.planner import best_plan
+from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.privacy.curves import ORDERS, lifted_mask_curve, paper_mask_curve
+from privgmm.privacy.noise import noise_source
+from privgmm.stages.agreement.lifted_geometry import lifted_distance
+from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
+from privgmm.stages.agreement.paper_space import PaperSpace
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return best_plan(40_000, epsilon=2.0, delta=1e-6, n_components=2, n_features=2)
+
+
+@pytest.fixture(scope="module")
+def tight() -> Plan:
+    return calibrate(
+        "tight", epsilon=4.0, delta=1e-4, alpha=1.0, n_components=2, n_features=2, n_blocks=100
+    )
+
+
+def _item(mixture: Mixture) -> Anchored:
+    space = LiftedSpace(0.1)
+    return space.representative(MixtureBatch.of([mixture]), np.ones(1), 0)
+
+
+def _pair() -> GaussianPair:
+    rng = np.random.default_rng(1)
+    roots = [np.tril(0.2 * rng.standard_normal((3, 3))) + np.eye(3) for _ in range(2)]
+    return GaussianPair(np.zeros(3), roots[0], np.array([0.5, 0.0, -0.2]), roots[1])
+
+
+def test_loss_is_the_log_ratio_of_densities() -> None:
+    pair = _pair()
+    seen = pair.draw([True, False, True, False], rng=np.random.default_rng(2))
+    expected = multivariate_normal(pair.mean_a, pair.root_a @ pair.root_a.T).logpdf(
+        seen
+    ) - multivariate_normal(pair.mean_b, pair.root_b @ pair.root_b.T).logpdf(seen)
+    assert pair.loss(seen) == pytest.approx(expected)
+    assert pair.swapped().loss(seen) == pytest.approx(-expected)
+
+
+def test_measured_delta_finds_the_exact_one() -> None:
+    pair, levels = _pair(), np.array([0.0, 0.3, 1.0])
+    losses = pair.losses(200_000, rng=np.random.default_rng(3))
+    measured = measured_delta(losses, levels)
+    exact = pair.delta(levels)
+    assert np.all((measured.low <= exact) & (exact <= measured.high))
+    # 4 sigma of the estimate itself, far shorter than the bars
+    terms = -np.expm1(np.minimum(levels[:, None] - losses, 0))
+    assert np.all(np.abs(measured.estimate - exact) <= 4 * terms.std(axis=1) / 200_000**0.5)
+
+
+def test_bars_never_leave_the_unit_interval() -> None:
+    measured = measured_delta(np.array([5.0, -5.0]), [0.0, 100.0])
+    assert np.all((measured.low >= 0) & (measured.high <= 1))
+    with pytest.raises(InvalidInput, match="two numbers"):
+        measured_delta(np.array([1.0]), [0.0])
+
+
+def test_one_more_number_adds_its_own_loss() -> None:
+    pair, sigma = _pair(), 2.0
+    joint = pair.and_shift(sigma)
+    seen = joint.draw(np.ones(5, dtype=bool), rng=np.random.default_rng(4))
+    alone = (1 - 2 * seen[:, -1]) / (2 * sigma**2)
+    assert joint.loss(seen) == pytest.approx(pair.loss(seen[:, :-1]) + alone)
+
+
+def test_a_mask_of_one_thing_tells_nothing() -> None:
+    mixture = random_mixture(2, 2, rng=1)
+    lifted = mask_pair(LiftedSpace(0.2), _item(mixture), _item(mixture.permuted([1, 0])))
+    paper = mask_pair(PaperSpace(0.1, 0.1, 0.1), mixture, mixture.permuted([1, 0]))
+    for pair in (lifted, paper):
+        assert float(pair.delta(0.0)) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_the_worst_pair_is_gamma_apart(plan: Plan) -> None:
+    item = _item(random_mixture(2, 2, rng=2))
+    other = farthest_from(item, plan.gamma)
+    assert lifted_distance(item.roots, other.roots) == pytest.approx(plan.gamma)
+    assert isinstance(plan.space, LiftedSpace)
+    levels = np.array([0.0, 0.1, 0.5])
+    assert mask_pair(plan.space, item, other).delta(levels) == pytest.approx(
+        worst_pair(plan).delta(levels), rel=1e-6
+    )
+
+
+def test_the_price_covers_the_worst_pair(plan: Plan, tight: Plan) -> None:
+    """At every epsilon tried, in both directions, exactly."""
+    for each in (plan, tight):
+        k, d, space = each.n_components, each.n_features, each.space
+        if isinstance(space, LiftedSpace):
+            curve = k * lifted_mask_curve(each.gamma, space.eta, d + 1)
+        else:
+            curve = k * paper_mask_curve(
+                each.gamma, space.eta_weight, space.eta_mean, space.eta_cov, d
+            )
+        levels = np.linspace(0, each.budget.epsilon, 9)
+        promised = np.array([curve.delta(level) for level in levels])
+        for pair in (worst_pair(each), worst_pair(each).swapped()):
+            assert np.all(pair.delta(levels) <= promised)
+
+
+def test_the_price_of_the_lifted_mask_is_that_of_its_worst_pair(plan: Plan) -> None:
+    """Moments of drawn losses: E exp((a - 1) L) = exp((a - 1) R(a))."""
+    losses = worst_pair(plan).losses(400_000, rng=np.random.default_rng(5))
+    assert isinstance(plan.space, LiftedSpace)
+    curve = 2 * lifted_mask_curve(plan.gamma, plan.space.eta, 3)
+    for index in np.searchsorted(ORDERS, [1.5, 3.0, 6.0]):
+        a = float(ORDERS[index])
+        terms = np.exp((a - 1) * losses)
+        width = 4 * terms.std() / losses.size**0.5
+        assert abs(terms.mean() - np.exp((a - 1) * curve.values[index])) <= width
+
+
+def test_whole_losses_stay_below_the_plans_curve(plan: Plan) -> None:
+    assert plan.refine is not None, "test, mask and refinement all take part"
+    losses = whole_losses(plan, 200_000, rng=np.random.default_rng(6))
+    levels = np.linspace(0, 0.8, 5)
+    measured = measured_delta(losses, levels)
+    promised = np.array([plan.curve().delta(level) for level in levels])
+    assert np.all(measured.high <= promised)
+    # and they are not a caricature: the total is nearly used up
+    assert measured.estimate[0] > 0.4 * promised[0]
+
+
+def test_the_papers_plan_has_no_curve() -> None:
+    paper = calibrate("paper", epsilon=1.0, delta=1e-6, alpha=0.5, n_components=1, n_features=2)
+    with pytest.raises(InvalidInput, match=r"Theorem 2\.3"):
+        whole_losses(paper, 10, rng=np.random.default_rng(0))
+
+
+def test_what_is_shown_without_noise_is_what_was_masked() -> None:
+    mixture = random_mixture(2, 2, rng=3)
+    item, space = _item(mixture), LiftedSpace(0.2)
+    other = farthest_from(item, 0.4)
+    pair = mask_pair(space, item, other)
+    for target, mean in ((item, pair.mean_a), (other, pair.mean_b)):
+        shown, plain = masked_from(item, other, mean), space.mask(target, rng=Silence())
+        assert shown.means == pytest.approx(plain.means)
+        assert shown.covariances == pytest.approx(plain.covariances)
+        assert shown.weights == pytest.approx(plain.weights)
+
+
+def test_what_is_shown_has_the_law_of_the_mask() -> None:
+    """Two samples, one by `masked_from`, one by the mask that releases run: same law."""
+    item, space = _item(random_mixture(1, 2, rng=4)), LiftedSpace(0.3)
+    other = farthest_from(item, 0.8)
+    pair, n = mask_pair(space, item, other), 2500
+    source = noise_source(8)
+    for from_a, target in ((True, item), (False, other)):
+        seen = pair.draw(np.full(n, from_a), rng=np.random.default_rng(7))
+        mine = [masked_from(item, other, vector) for vector in seen]
+        theirs = [space.mask(target, rng=source) for _ in range(n)]
+        for first, second in zip(_readings(mine).T, _readings(theirs).T, strict=True):
+            assert ks_2samp(first, second).pvalue > 1e-4
+
+
+def _readings(mixtures: list[Mixture]) -> Array:
+    """Some numbers (n, 4) of each mixture's first component."""
+    covariances = np.stack([mixture.covariances[0] for mixture in mixtures])
+    return np.column_stack(
+        [
+            np.stack([mixture.means[0] for mixture in mixtures]),
+            np.linalg.slogdet(covariances).logabsdet,
+            covariances[:, 0, 1],
+        ]
+    )

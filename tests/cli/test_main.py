@@ -1,0 +1,450 @@
+"""The command line, called in the process and once from outside, with much malformed input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from privgmm import Mixture, Plan, gaussian_tv, mixture_tv
+from privgmm.audit import Finding, Report
+from privgmm.cli import checks, mixtures
+from privgmm.cli import release as release_command
+from privgmm.methods.what_if import Question, rows_for
+from privgmm.records.receipt import verify_receipt
+
+TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 1.0]], [np.eye(2), 2 * np.eye(2)])
+OPTIONS = ["--k", "2", "--epsilon", "8", "--delta", "1e-5"]
+KNOBS = ["--alpha", "1", "--blocks", "100"]
+FORGIVE = ["--forgiving"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table, a mixture and two Gaussians as files."""
+    here = tmp_path_factory.mktemp("cli")
+    rows = TRUTH.sample(25_000, rng=0)
+    named = np.column_stack([rows, np.arange(len(rows))])
+    np.savetxt(here / "data.csv", named, delimiter=",", header="u,v,id", comments="")
+    hump = np.random.default_rng(0).normal(size=(25_000, 2))
+    np.savetxt(here / "hump.csv", hump, delimiter=",", header="u,v", comments="")
+    (here / "truth.json").write_text(json.dumps(TRUTH.to_dict()))
+    (here / "a.json").write_text(json.dumps({"mean": [0, 0], "covariance": [[1, 0], [0, 1]]}))
+    (here / "b.json").write_text(json.dumps({"mean": [1, 0], "covariance": [[2, 1], [1, 2]]}))
+    return here
+
+
+# -------------------------------------------------------------------------------- release
+
+
+def test_release_writes_a_receipt_that_samples_and_compares(
+    run: Any, folder: Path, tmp_path: Path
+) -> None:
+    receipt = tmp_path / "receipt.json"
+    done = run(
+        "release", folder / "data.csv", *OPTIONS, "--columns", "u, v", "--seed", 1, "--out", receipt
+    )
+    assert done.code == 0, done.err
+    assert "released" in done.out
+    assert "NOT a private release" in done.err
+    assert verify_receipt(receipt.read_bytes())
+    written = json.loads(receipt.read_text())
+    assert written["released"]
+    assert written["seeded"]
+    found = Mixture.from_dict(written["mixture"])
+    assert found.n_features == 2
+
+    compared = run("tv", receipt, folder / "truth.json", "--json").json()
+    assert compared["tv"] == pytest.approx(float(mixture_tv(found, TRUTH)), abs=1e-12)
+    assert compared["tv"] < 0.1
+
+    drawn = run("sample", receipt, "-n", 500, "--seed", 3, "--columns", "u,v").out
+    table = list(csv.reader(io.StringIO(drawn)))
+    assert table[0] == ["u", "v"]
+    np.testing.assert_array_equal(
+        np.array(table[1:], dtype=float), found.sample(500, rng=np.random.default_rng(3))
+    )
+    assert run("verify", receipt).code == 0
+    receipt.write_bytes(receipt.read_bytes().replace(b'"seeded": true', b'"seeded": false'))
+    tampered = run("verify", receipt, "--json")
+    assert tampered.code == 1
+    assert tampered.json()["problems"]
+
+
+def test_release_without_a_seed_goes_to_standard_output(run: Any, folder: Path) -> None:
+    done = run("release", folder / "data.csv", *OPTIONS, *KNOBS, "--columns", "u,v")
+    assert done.code == 0, done.err
+    assert not done.json()["seeded"]
+    assert done.err == ""
+
+
+def test_a_refusal_has_its_own_exit_code(run: Any, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "refusal.json"
+    done = run("release", folder / "hump.csv", *OPTIONS, *KNOBS, "--out", out, "--json")
+    assert done.code == 3
+    assert "may help" in done.err
+    assert done.json()["released"] is False
+    assert verify_receipt(out.read_bytes())
+    refused = run("sample", out, "-n", 3)
+    assert refused.code == 2
+    assert "refusal" in refused.err
+
+
+def test_nothing_is_spent_where_the_answer_could_not_be_kept(
+    run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spend(*_: object, **__: object) -> None:
+        raise AssertionError("a release was made")
+
+    monkeypatch.setattr(release_command, "release", spend)
+    there = tmp_path / "there.json"
+    there.write_text("precious")
+    order = ("release", folder / "data.csv", *OPTIONS, *KNOBS, "--columns", "u,v", "--out")
+    assert "exists" in run(*order, there).err
+    assert there.read_text() == "precious"
+    assert run(*order, tmp_path / "no folder" / "x.json").code == 2
+    assert run(*order, tmp_path).code == 2
+    with pytest.raises(AssertionError, match="was made"):
+        run(*order, tmp_path / "new.json")
+    assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        ["--k", "0"],
+        ["--k", "two"],
+        ["--k", "1000000000"],
+        ["--epsilon", "-1"],
+        ["--epsilon", "nan"],
+        ["--delta", "1"],
+        ["--delta", "inf"],
+        ["--columns", "u,missing"],
+        ["--columns", ""],
+        ["--columns", "u,u"],
+        ["--method", "magic"],
+        ["--method", "tight"],
+        ["--method", "paper"],
+        ["--alpha", "1"],
+        ["--blocks", "100"],
+        ["--alpha", "1", "--blocks", "4"],
+        ["--alpha", "1", "--blocks", "1000000000000"],
+        ["--alpha", "nan", "--blocks", "100"],
+        ["--seed", "-1"],
+        ["--seed", "1.5"],
+        ["--epsilon", "0.001"],
+        ["--surprise"],
+    ],
+)
+def test_bad_options_are_one_line_and_cost_nothing(
+    run: Any, folder: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_command, "release", None)
+    done = run("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", *extra)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("privgmm: ")
+    assert done.err.count("\n") == 1
+
+
+# ------------------------------------------------------------------- sample, tv, plan, audit
+
+
+def test_samples_in_chunks_and_as_json(
+    run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mixtures, "_CHUNK", 7)
+    truth = folder / "truth.json"
+    rows = run("sample", truth, "-n", 20, "--seed", 1, "--json").json()
+    assert rows["columns"] == ["x1", "x2"]
+    out = tmp_path / "rows.csv"
+    assert run("sample", truth, "-n", 20, "--seed", 1, "--out", out).code == 0
+    written = np.loadtxt(out, delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(written, np.array(rows["rows"]))
+    assert written.shape == (20, 2)
+    assert "distinct" in run("sample", truth, "-n", 1, "--columns", "a,a").err
+    assert run("sample", truth, "-n", 1, "--columns", "a").code == 2
+
+
+def test_tv_of_two_gaussians(run: Any, folder: Path) -> None:
+    exact = float(gaussian_tv([0, 0], np.eye(2), [1, 0], [[2, 1], [1, 2]]))
+    done = run("tv", folder / "a.json", folder / "b.json", "--json").json()
+    assert done["tv"] == pytest.approx(exact, abs=1e-13)
+    assert done["method"] == "contour"
+    assert float(run("tv", folder / "a.json", folder / "b.json").out.split()[0]) == done["tv"]
+
+
+def test_plan_answers_what_if(run: Any) -> None:
+    answer = run("plan", "--k", 2, "--d", 1, "--rows", "1e5", "--epsilon", 2, "--json").json()
+    assert answer["rows_needed"]["lifted"] == rows_for(Question(2, 1), "lifted", epsilon=2.0)
+    needs = [row["rows"] for row in answer["what_if"]]
+    assert needs == sorted(needs, reverse=True)
+    at = answer["at_rows"]
+    assert at["pass_probability"] > 0.9
+    assert at["smallest_epsilon"] < 2
+    assert at["plan"]["method"] == "lifted"
+    words = run("plan", "--k", 2, "--d", 1, "--rows", "500")
+    assert words.code == 0
+    assert "chance of a release  0.0%" in words.out
+
+
+def test_audit_says_what_failed(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def audit(passed: bool) -> Any:
+        def run_audit(*, thorough: bool, rng: int, progress: Any) -> Report:
+            assert not thorough
+            assert rng == 5
+            return Report((Finding("mask", "at most 1", 0.5, 1.0, passed),))
+
+        return run_audit
+
+    for passed, code in ((True, 0), (False, 1)):
+        monkeypatch.setattr(checks, "run_audit", audit(passed))
+        assert run("audit", "--quick", "--seed", 5).code == code
+        assert run("audit", "--quick", "--seed", 5, "--json").json()["passed"] is passed
+
+
+def test_app_starts_the_dashboard(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[list[str]] = []
+
+    def call(order: list[str]) -> int:
+        orders.append(order)
+        return 0
+
+    monkeypatch.setattr(subprocess, "call", call)
+    assert run("app", "--port", 8765, "--json").json()["url"] == "http://localhost:8765"
+    (order,) = orders
+    assert order[1:] == ["-m", "privgmm.dashboard.launch", "--server.port", "8765"]
+    assert run("app", "--port", 0).code == 2
+    assert len(orders) == 1
+
+
+def test_a_terminal_sees_progress(
+    run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    done = run("release", folder / "data.csv", *OPTIONS, *KNOBS, "--columns", "u,v", "--seed", 0)
+    assert "100 of 100 blocks fitted" in done.err
+    assert "8 of 8 searches" in run("plan", "--k", 1, "--d", 1).err
+
+
+def test_from_outside(folder: Path) -> None:
+    """The module form, a real exit code, and a reader that leaves early."""
+    order = [sys.executable, "-m", "privgmm"]
+    with subprocess.Popen(
+        [*order, "sample", str(folder / "truth.json"), "-n", "1e9"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b'"x1","x2"\n'
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("size", [1e59, 1e-59, 1e61, 1e-61, 1e150, 5e-324, 1.7e308])
+def test_units_beyond_reason_are_refused(run: Any, tmp_path: Path, size: float) -> None:
+    """They would overflow far from here; up to 1e60 everything is finite."""
+    path = tmp_path / "far.json"
+    path.write_text(json.dumps({"mean": [size], "covariance": [[size * size or size]]}))
+    fine = 1e-60 < size < 1e60
+    done = run("sample", path, "-n", 3, "--json")
+    assert done.code == (0 if fine else 2)
+    if fine:
+        assert np.isfinite(done.json()["rows"]).all()
+        assert run("tv", path, path, "--json").json()["tv"] == 0
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(1e14, 1.0), (0.0, 1e40), (1.0, 1e-40)])
+def test_mixtures_of_very_different_scales_are_compared(
+    run: Any, tmp_path: Path, folder: Path, mean: float, variance: float
+) -> None:
+    path = tmp_path / "far.json"
+    cov = [[variance, 0], [0, variance]]
+    path.write_text(json.dumps({"mean": [mean, 0], "covariance": cov}))
+    found = run("tv", path, folder / "truth.json", "--json").json()
+    assert found["tv"] == pytest.approx(1, abs=1e-12)
+    assert found["half_width"] < 1e-9
+
+
+# ------------------------------------------------------------------------ real data
+
+
+def test_a_forgiving_plan_is_asked_for(run: Any, folder: Path, tmp_path: Path) -> None:
+    plain, kind = (
+        run("plan", "--k", 1, "--d", 1, "--json", *more).json() for more in ([], FORGIVE)
+    )
+    assert kind["forgiving"]
+    assert kind["rows_needed"]["lifted"] > plain["rows_needed"]["lifted"]
+    assert kind["rows_needed"]["tight"] == plain["rows_needed"]["tight"]
+    assert "lifted forgiving" in run("plan", "--k", 1, "--d", 1, *FORGIVE).out
+    out = tmp_path / "receipt.json"
+    order = ("release", folder / "data.csv", "--columns", "u", "--k", 1, "--epsilon", 8, *FORGIVE)
+    assert run(*order, "--seed", 0, "--out", out).code == 0
+    plan = Plan.from_dict(json.loads(out.read_text())["plan"])
+    assert plan.budget.covers(plan.spent())
+    for more in (KNOBS, ["--method", "tight"]):
+        assert "automatic" in run(*order, *more).err
+
+
+@pytest.fixture(scope="module")
+def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two groups recorded in whole numbers, coarse against their spread."""
+    rng = np.random.default_rng(5)
+    rows = np.concatenate([rng.normal(0, 1.5, (9000, 2)), rng.normal(30, 2.5, (11000, 2))]).round()
+    path = tmp_path_factory.mktemp("minutes") / "minutes.csv"
+    np.savetxt(path, rng.permutation(rows), fmt="%d", delimiter=",", header="u,v", comments="")
+    return path
+
+
+def test_public_jitter_is_added_and_written_down(run: Any, minutes: Path, tmp_path: Path) -> None:
+    out = tmp_path / "receipt.json"
+    order = ("release", minutes, *OPTIONS, *KNOBS, "--seed", 0)
+    assert run(*order, "--jitter", "v=1", "--out", out).code == 0
+    receipt = json.loads(out.read_text())
+    assert receipt["jitter"] == [0.0, 1.0]
+    assert run("verify", out).code == 0
+    again = tmp_path / "again.json"
+    assert run(*order, "--jitter", "v=1", "--out", again).code == 0
+    assert json.loads(again.read_text())["mixture"] == receipt["mixture"]
+    plain = tmp_path / "plain.json"
+    assert run(*order, "--out", plain).code == 0
+    without = json.loads(plain.read_text())
+    assert without["jitter"] is None
+    assert without["mixture"] != receipt["mixture"]
+    # 12^2 / 12 more variance; the groups' own are 1.5^2 and 2.5^2
+    wide = tmp_path / "wide.json"
+    wider = ("--jitter", "u=12", "--jitter", "v=12", "--out", wide)
+    assert run("release", minutes, *OPTIONS, "--seed", 0, *wider).code == 0
+    covariances = np.array(json.loads(wide.read_text())["mixture"]["covariances"])
+    variances = np.sort(np.einsum("kii->ki", covariances), axis=0)
+    assert variances == pytest.approx(np.array([[14.25] * 2, [18.25] * 2]), rel=0.15)
+
+
+def test_jitter_needs_a_column_and_a_step(run: Any, minutes: Path) -> None:
+    for bad in ("v", "v=", "v=x", "v=0", "v=-1", "v=nan", "v=inf", "=1", "w=1"):
+        assert run("release", minutes, *OPTIONS, *KNOBS, "--jitter", bad).code == 2, bad
+    twice = ("--jitter", "v=1", "--jitter", "v=2")
+    assert "once" in run("release", minutes, *OPTIONS, *KNOBS, *twice).err
+
+
+def test_a_hint_is_given_on_request_only(run: Any, folder: Path) -> None:
+    """One component too many: the blocks split the larger one in any way."""
+    order = ("release", folder / "data.csv", "--columns", "u,v", "--seed", 0, *KNOBS, "--k", 3)
+    plain, asked = run(*order, "--epsilon", 1), run(*order, "--epsilon", 1, "--hint")
+    assert plain.code == asked.code == 3
+    assert "NOT private" not in plain.err.replace("NOT a private", "")
+    assert "for the holder of the data only, NOT private" in asked.err
+    assert "k = 2" in asked.err
+
+
+# ------------------------------------------------------------------------ malformed input
+
+numbers: st.SearchStrategy[Any] = st.one_of(
+    st.integers(-3, 3),
+    st.floats(),
+    st.sampled_from([10**400, 1e308, -1e308, 5e-324, True, None, "1", "x", {}, []]),
+)
+trees = st.recursive(numbers, lambda inner: st.lists(inner, max_size=3), max_leaves=12)
+documents = st.one_of(
+    trees,
+    st.fixed_dictionaries({"weights": trees, "means": trees, "covariances": trees}),
+    st.fixed_dictionaries({"mean": trees, "covariance": trees}),
+    st.fixed_dictionaries({"mixture": trees, "released": st.booleans()}),
+    st.lists(numbers, min_size=1, max_size=2).map(
+        lambda x: {
+            "mean": x,
+            "covariance": [[v if i == j else 0 for j in x] for i, v in enumerate(x)],
+        }
+    ),
+    st.lists(numbers, min_size=4, max_size=4).map(
+        lambda x: {
+            "weights": [0.5, 0.5],
+            "means": [x[:1], x[1:2]],
+            "covariances": [[x[2:3]], [x[3:]]],
+        }
+    ),
+)
+often = settings(
+    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+
+
+@often
+@given(document=documents)
+def test_no_mixture_file_breaks_it(document: Any, folder: Path, run: Any) -> None:
+    path = folder / "fuzz.json"
+    path.write_text(json.dumps(document))
+    for order in (
+        ("tv", path, folder / "truth.json", "--json"),
+        ("tv", path, path),
+        ("sample", path, "-n", 2, "--seed", 0),
+        ("verify", path),
+    ):
+        done = run(*order)
+        assert done.code in (0, 1, 2)
+        assert (done.code == 2) == (done.err != "")
+        assert done.err.count("\n") <= 1
+
+
+@often
+@given(
+    content=st.one_of(
+        st.binary(max_size=80), st.text("0123456789.,;-eE+naif\n\"' \t", max_size=120)
+    )
+)
+def test_no_data_file_breaks_it(content: bytes | str, folder: Path, run: Any) -> None:
+    path = folder / "fuzz.bin"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for order in (("release", path, *OPTIONS), ("sample", path, "-n", 1), ("verify", path)):
+        done = run(*order)
+        assert done.code in (1, 2)
+        if done.code == 2:
+            assert done.err.startswith("privgmm: ")
+
+
+words = st.one_of(
+    st.sampled_from(["plan", "release", "sample", "tv", "verify", "ledger", "bundle"]),
+    st.sampled_from(["nan", "-1", "0", "2", "1e400", "/", "lifted"]),
+    st.sampled_from(
+        [
+            "--json",
+            "--k",
+            "--d",
+            "-n",
+            "--epsilon",
+            "--delta",
+            "--columns",
+            "--out",
+            "--seed",
+            "--method",
+            "--groups",
+            "--learner",
+            "--ledger",
+            "--no-ledger",
+            "--dataset",
+            "--cap-unit",
+            "--export",
+        ]
+    ),
+    st.sampled_from(["9" * 5000, "x" * 5000, "", "\udc80", "a\0b"]),
+    st.text(max_size=6).filter(lambda word: not word.startswith("-h")),
+)
+
+
+@often
+@given(arguments=st.lists(words, max_size=7))
+def test_no_arguments_break_it(arguments: list[str], run: Any) -> None:
+    done = run(*arguments)
+    assert done.code in (0, 1, 2)
+    assert (done.code == 2) == done.err.startswith("privgmm: ")

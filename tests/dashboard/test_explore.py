@@ -1,0 +1,791 @@
+"""The page Explore: every verdict, and noise drawn once and only behind the button."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from privgmm.dashboard.explore import controls
+from privgmm.dashboard.explore import page as explore
+from privgmm.dashboard.explore import release_job as running
+from privgmm.dashboard.explore.possible_releases import Cloud
+from privgmm.dashboard.explore.release_job import Running
+from privgmm.dashboard.explore.result import comparison_table, error_of, matched, record
+from privgmm.dashboard.shared import state
+from privgmm.dashboard.shared.answers import BOARD
+from privgmm.dashboard.shared.format import (
+    chance_in_words,
+    count_in_words,
+    escaped,
+    method_label,
+    spreads_apart,
+    times_short,
+)
+from privgmm.dashboard.shared.lessons import LESSONS, link_to
+from privgmm.dashboard.shared.state import Settings, Shown
+from privgmm.data.datasets import load_sample, random_mixture
+from privgmm.distances.parameters import dist_gmm
+from privgmm.errors import PrivGMMError
+from privgmm.learners import registry as choice
+from privgmm.learners.em import EM
+from privgmm.learners.registry import LEARNERS, LearnerKind
+from privgmm.methods.calibration import METHODS
+from privgmm.mixture import Mixture
+from privgmm.records.notebook import GeneratedRows, SampleRows, script
+from privgmm.release import Outcome, Refusal, Release, release
+
+APP = str(Path(__file__).resolve().parents[2] / "app.py")
+
+
+def _open(**parameters: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=120)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def _settled(app: AppTest) -> AppTest:
+    """As it looks once all questions are answered; in a browser fragments see to that."""
+    for _ in range(3):
+        BOARD.settle()
+        app.run()
+    assert not app.exception
+    return app
+
+
+def _small(app: AppTest) -> AppTest:
+    app.select_slider(key="n").set_value(10_000)
+    return app
+
+
+def _press(app: AppTest) -> AppTest:
+    app.button(key="release").click().run()
+    if "explore_running" in app.session_state:
+        _running(app).job.problem(timeout=120)
+        app.run()
+    assert not app.exception
+    assert "explore_running" not in app.session_state
+    return app
+
+
+def _running(app: AppTest) -> Running:
+    value = app.session_state["explore_running"]
+    assert isinstance(value, Running)
+    return value
+
+
+def _shown(app: AppTest) -> Shown:
+    value = app.session_state["explore_shown"]
+    assert isinstance(value, Shown)
+    return value
+
+
+def _spends(app: AppTest) -> int:
+    return sum(len(ledger.entries) for ledger in app.session_state["explore_ledgers"].values())
+
+
+def _words(app: AppTest) -> str:
+    parts = [*app.info, *app.success, *app.warning, *app.error, *app.markdown, *app.caption]
+    return "\n".join(str(part.value) for part in parts)
+
+
+@pytest.fixture
+def refused() -> AppTest:
+    return _press(_open(method="Paper", n="10,000"))
+
+
+@pytest.fixture(scope="module")
+def released() -> AppTest:
+    """A release: the lifted method with enough rows, a generous budget and known noise."""
+    return _press(_open(method="Lifted", epsilon="8", seeded="true", n="30,000"))
+
+
+def test_nothing_is_drawn_before_the_button() -> None:
+    app = _small(_open()).run()
+    assert "explore_shown" not in app.session_state
+    assert _spends(app) == 0
+    assert "Press **Release**" in _words(app)
+    assert len(app.get("plotly_chart")) == 1
+
+
+def test_every_method_is_offered() -> None:
+    control = _open().segmented_control(key="method")
+    assert control.options == [method_label(method) for method in METHODS]
+
+
+# Verdicts
+
+
+def test_refusal_is_shown_with_the_rows_it_would_take(refused: AppTest) -> None:
+    result = _shown(refused).outcome.result
+    assert isinstance(result, Refusal)
+    words = _words(refused)
+    assert "that is the guarantee at work" in words
+    assert f"{count_in_words(result.rows_needed)} rows" in words
+    assert "May be shared" in words
+    assert "Not to be shared" in words
+    assert set(refused.dataframe[-1].value["mixture"]) == {"True", "Non-private"}
+    _settled(refused)
+    assert refused.dataframe[0].value["Method"].tolist() == ["Paper", "Tight", "Lifted"]
+
+
+def test_refusal_for_lack_of_blocks_says_so() -> None:
+    """With five blocks the paper's noise may outweigh any agreement: no rows would do."""
+    app = _open(method="Paper", n="1,000", auto="false", t="5", seeded="true")
+    result = _shown(_press(app)).outcome.result
+    assert isinstance(result, Refusal)
+    assert "cannot be sure to pass, whatever the rows" in _words(app)
+    assert "The noise came from a seed" in _words(app)
+
+
+def test_release_is_shown_with_its_promise(released: AppTest) -> None:
+    result = _shown(released).outcome.result
+    assert isinstance(result, Release)
+    words = _words(released)
+    assert chance_in_words(result.budget.guess_ceiling) in words
+    assert "weak promise" in words
+    assert "The noise came from a seed" in words
+    truth = _shown(released).dataset.truth
+    assert truth is not None
+    error = dist_gmm(result.mixture, truth)
+    assert f"{error:.3f}" in [metric.value for metric in released.metric]
+    table = released.dataframe[0].value
+    assert table["mixture"].tolist() == ["True", "Non-private", "Private release"] * 2
+    assert table[table["mixture"] == "Private release"]["error"].max() == pytest.approx(error)
+
+
+def test_a_strong_private_release_says_neither_weak_nor_seeded() -> None:
+    app = _press(_open(epsilon="2", n="50,000"))
+    assert isinstance(_shown(app).outcome.result, Release)
+    words = _words(app)
+    assert "88%" in words
+    assert "weak promise" not in words
+    assert "came from a seed" not in words
+    assert "spends again" in words
+
+
+def test_release_without_a_known_truth_counts_components() -> None:
+    """Another number of components than the truth has, so no error can be measured."""
+    app = _press(_open(epsilon="10", n="30,000", k="1", seeded="true"))
+    assert isinstance(_shown(app).outcome.result, Release)
+    assert ("Components", "1") in [(metric.label, metric.value) for metric in app.metric]
+
+
+# Noise is drawn once
+
+
+def test_a_rerun_never_draws_again(released: AppTest) -> None:
+    before = _shown(released).outcome
+    count = _spends(released)
+    released.run()
+    assert _shown(released).outcome is before
+    assert _spends(released) == count
+
+
+def test_changed_settings_mark_the_result_as_earlier(refused: AppTest) -> None:
+    before = _shown(refused).outcome
+    refused.select_slider(key="epsilon").set_value(2.0).run()
+    assert "belongs to earlier settings: ε was 1.0" in _words(refused)
+    assert _shown(refused).outcome is before
+    assert _spends(refused) == 1
+    refused.select_slider(key="epsilon").set_value(1.0).run()
+    assert "belongs to earlier settings" not in _words(refused)
+
+
+def test_other_rows_do_not_show_the_earlier_result(refused: AppTest) -> None:
+    refused.number_input(key="data_seed").set_value(2).run()
+    words = _words(refused)
+    assert "made from other rows" in words
+    assert not refused.dataframe
+    assert "Nothing has been spent on these rows" in words
+
+
+def test_releases_add_up(refused: AppTest) -> None:
+    once = _shown(refused).outcome.result.budget.epsilon
+    _press(refused)
+    assert _spends(refused) == 2
+    assert f"Asked 2 times of these rows in this session: together ε = {2 * once:.4g}" in (
+        _words(refused)
+    )
+
+
+def test_seeded_noise_says_so_and_repeats(refused: AppTest) -> None:
+    outcomes = []
+    for _ in range(2):
+        app = _open(method="Paper", n="10,000", seeded="true")
+        assert "A seeded release gives no privacy" in _words(app)
+        outcomes.append(_shown(_press(app)).outcome)
+    assert outcomes[0].result.seeded
+    assert outcomes[0].curator.noisy_statistic == outcomes[1].curator.noisy_statistic
+
+
+# Endings without a result
+
+
+def test_too_few_rows_spend_nothing() -> None:
+    app = _press(_open(source="Sample", sample="Old faithful", method="Paper"))
+    assert "explore_shown" not in app.session_state
+    assert _spends(app) == 0
+    assert any(
+        "Nothing was drawn" in error.value and "272 rows" in error.value for error in app.error
+    )
+
+
+def _held_release(
+    monkeypatch: pytest.MonkeyPatch, *, told: bool
+) -> tuple[threading.Event, threading.Event]:
+    """A release that waits to be let go on, before or after the ledger is told."""
+    at_gate, go = threading.Event(), threading.Event()
+
+    def held(*arguments: Any, **options: Any) -> Outcome:
+        step = options.pop("progress")
+
+        def progress(done: int, total: int) -> None:
+            if not told and done > 0:
+                at_gate.set()
+                go.wait(60)
+            step(done, total)
+
+        outcome = release(*arguments, progress=progress, **options)
+        if told:
+            at_gate.set()
+            go.wait(60)
+        return outcome
+
+    monkeypatch.setattr(running, "release", held)
+    return at_gate, go
+
+
+def test_cancel_before_the_noise_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_gate, go = _held_release(monkeypatch, told=False)
+    app = _open(method="Paper", n="10,000")
+    app.button(key="release").click().run()
+    assert at_gate.wait(60)
+    app.run()
+    assert app.button(key="release").disabled
+    app.button(key="cancel").click().run()
+    assert app.button(key="cancel").label == "Stopping…"
+    go.set()
+    _running(app).job.problem(timeout=60)
+    app.run()
+    assert "Cancelled.** Nothing was drawn and nothing spent" in _words(app)
+    assert _spends(app) == 0
+    assert "explore_shown" not in app.session_state
+    assert not app.button(key="release").disabled
+
+
+def test_cancel_after_the_noise_comes_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_gate, go = _held_release(monkeypatch, told=True)
+    app = _open(method="Paper", n="10,000")
+    app.button(key="release").click().run()
+    assert at_gate.wait(60)
+    app.run()
+    assert app.button(key="cancel").disabled
+    assert "The noise is drawn" in _words(app)
+    job = _running(app).job
+    job.cancel()
+    go.set()
+    job.problem(timeout=60)
+    app.run()
+    assert "Too late to cancel" in _words(app)
+    assert _spends(app) == 1
+    assert isinstance(_shown(app).outcome.result, Refusal)
+
+
+def test_trouble_after_spending_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any, **options: Any) -> Outcome:
+        release(*arguments, **options)
+        raise PrivGMMError("the machine caught *fire*")
+
+    monkeypatch.setattr(running, "release", broken)
+    app = _press(_open(method="Paper", n="10,000"))
+    assert any("The budget is spent, but there is no result" in e.value for e in app.error)
+    assert any(r"caught \*fire\*" in e.value for e in app.error)
+    assert _spends(app) == 1
+
+
+# What it takes, before spending
+
+
+def test_enough_rows_are_said_to_be_enough() -> None:
+    app = _settled(_open(epsilon="8"))
+    line = app.success[0].value
+    assert re.search(r"At ε = 8 you need about \*\*[\d,]+ rows\*\*; you have \*\*100,000\*\*", line)
+    assert "spreads apart" in _words(app)
+    assert _spends(app) == 0
+
+
+def test_each_fix_leads_to_settings_that_pass() -> None:
+    """Too few rows: one click on any of the offers, and the line turns green."""
+    for fix in ("fix_epsilon", "fix_rows"):
+        app = _settled(_open(epsilon="3", n="5,000"))
+        assert "Nothing has been spent" in app.warning[0].value
+        assert app.button(key="release").disabled
+        assert "turn off Auto" in _words(app)
+        app.button(key=fix).click().run()
+        _settled(app)
+        assert app.success, fix
+        assert not app.button(key="release").disabled
+        assert _spends(app) == 0
+
+
+def test_hopeless_methods_point_to_the_one_that_passes() -> None:
+    app = _settled(_open(method="Paper", epsilon="8", n="30,000"))
+    assert re.search(r"[78](\.\d)? × 10¹⁸ rows", app.warning[0].value)
+    assert not app.button(key="release").disabled
+    app.button(key="fix_method").click().run()
+    assert app.segmented_control(key="method").value == "lifted"
+    assert app.toggle(key="auto").value
+    assert _settled(app).success
+
+
+def test_where_nothing_helps_alone_it_says_so() -> None:
+    app = _settled(_open(source="Sample", sample="Old faithful", method="Tight"))
+    assert "No single change helps" in _words(app)
+
+
+def test_merging_components_are_warned_of() -> None:
+    app = _settled(_open(kind="Overlapping", epsilon="1"))
+    assert any("expect a refusal" in warning.value for warning in app.warning)
+
+
+def test_a_plan_that_cannot_be_made_disables_the_button() -> None:
+    app = _settled(_open(n="10,000", auto="false", t="5"))
+    assert "too few" in app.warning[0].value
+    assert app.button(key="release").disabled
+
+
+# Data
+
+
+def test_more_columns_let_one_choose_two() -> None:
+    app = _open(n="10,000", d="4")
+    app.selectbox(key="across").set_value("x3").run()
+    assert app.selectbox(key="up").options == ["x1", "x2", "x4"]
+    assert not app.exception
+
+
+def test_one_column_is_a_histogram() -> None:
+    app = _open(n="10,000", d="1")
+    assert "standard deviations" not in _words(app)
+
+
+def test_fitted_components_follow_the_drawn_ones() -> None:
+    app = _small(_open())
+    app.number_input(key="true_k").set_value(3).run()
+    assert app.number_input(key="k").value == 3
+    app.segmented_control(key="source").set_value("Sample").run()
+    app.selectbox(key="sample").set_value("ill_conditioned_5d").run()
+    assert app.number_input(key="k").value == 3
+
+
+def test_separation_can_be_chosen() -> None:
+    app = _small(_open())
+    app.selectbox(key="kind").set_value("choose").run()
+    app.slider(key="separation").set_value(0.0).run()
+    assert not app.exception
+
+
+@pytest.fixture(scope="module")
+def uploading() -> AppTest:
+    app = _open(source="Upload")
+    assert "Choose data to begin" in _words(app)
+    return app
+
+
+def _bomb() -> bytes:
+    schema = pa.schema([("a", pa.int8())])
+    chunk = pa.table({"a": pa.array(np.zeros(4_000_000, np.int8))}, schema)
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:
+        for _ in range(70):
+            writer.write_table(chunk)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("empty.csv", b"", "the file is empty"),
+        ("names.csv", b"a,b\n", "no rows of data"),
+        ("ragged.csv", b"a,b\n1,2\n3\n", "Row #3"),
+        ("words.csv", b"a,b\nx,y\nu,v\n", "no column holds numbers only"),
+        ("holes.csv", b"a,b\n1,\n3,4\n", "1 missing"),
+        ("packed.csv", b"\x1f\x8b\x08\x00", "compressed or a spreadsheet"),
+        ("binary.csv", b"\x00\x01\x02\x03" * 9, "binary data"),
+        ("damaged.parquet", b"PAR1 nothing more", "damaged"),
+        ("bomb.parquet", None, "would unpack to"),
+    ],
+)
+def test_bad_files_are_refused_with_the_reason(
+    uploading: AppTest, name: str, content: bytes | None, said: str
+) -> None:
+    data = _bomb() if content is None else content
+    uploading.file_uploader(key="file").set_value((name, data, "text/csv")).run()
+    assert not uploading.exception
+    assert any(said in error.value for error in uploading.error)
+    assert "Choose data to begin" in _words(uploading)
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("größe;gewicht\n1,5;2\n3,5;4\n".encode("latin-1"), ["größe", "gewicht"]),
+        (b'"a, b";"c"\n"1";2\n3;4\n', ["a, b", "c"]),
+        (b"a\tb\n1\t2\n3\t4\n", ["a", "b"]),
+    ],
+)
+def test_awkward_files_are_read(uploading: AppTest, content: bytes, names: list[str]) -> None:
+    uploading.file_uploader(key="file").set_value(("odd.csv", content, "text/csv")).run()
+    assert not uploading.exception
+    assert not uploading.error
+    assert uploading.multiselect[0].options == names
+
+
+def test_a_bad_column_is_left_out_with_the_reason(uploading: AppTest) -> None:
+    rows = "\n".join(f"{i},{i * i % 7},{'oops' if i == 30 else i},*some*one" for i in range(50))
+    content = f"a,b,c,name\n{rows}".encode()
+    uploading.file_uploader(key="file").set_value(("people.csv", content, "text/csv")).run()
+    assert uploading.multiselect[0].options == ["a", "b"]
+    left_out = uploading.warning[0].value
+    assert "data row 31 holds 'oops'" in left_out
+    assert r"\*some\*one" in left_out
+    uploading.multiselect[0].set_value([]).run()
+    assert "at least one column" in _words(uploading)
+
+
+def test_one_changed_row_in_a_million_is_other_data() -> None:
+    """No cache key is made from a sample of the content: what the page shows follows one row.
+
+    With one component the fit without privacy is the mean of all rows, so one of a million rows
+    moved by 1 must move the mean that the page's table shows by a millionth.
+    """
+    rows = np.random.default_rng(1).standard_normal((1_000_000, 2))
+    app = _open(source="Upload", method="Paper", k="1")
+    seen = []
+    for change in (0.0, 1.0):
+        rows[777_777, 1] += change
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), buffer)
+        file = ("million.parquet", buffer.getvalue(), "application/octet-stream")
+        app.file_uploader(key="file").set_value(file).run()
+        assert not app.exception
+        last = _shown(_press(app))
+        table = app.dataframe[-1].value
+        assert table["mixture"].tolist() == ["Non-private"]
+        seen.append((last.settings.data, last.outcome, table.iloc[0]))
+    (data, outcome, line), (other_data, other_outcome, other_line) = seen
+    assert data != other_data
+    assert other_line["mean a"] == pytest.approx(line["mean a"], abs=1e-12)
+    assert other_line["mean b"] - line["mean b"] == pytest.approx(1e-6, rel=1e-6)
+    # the curator's view: the block with the row has another fit, and no result is shared
+    assert outcome is not other_outcome
+    assert not np.array_equal(outcome.curator.fits.means, other_outcome.curator.fits.means)
+    assert _spends(app) == 2
+
+
+# Learners
+
+
+@pytest.fixture
+def shy(monkeypatch: pytest.MonkeyPatch) -> LearnerKind:
+    """One more learner to choose: EM with a single start, said to take one component at most."""
+    kind = LearnerKind("shy", "Shy", "Good at little.", 1, lambda k: EM(k, n_restarts=1))
+    choices = {**LEARNERS, "shy": kind}
+    for module in (choice, controls, explore, state):
+        monkeypatch.setattr(module, "LEARNERS", choices)
+    return kind
+
+
+def test_every_learner_is_offered_with_what_it_is_good_at() -> None:
+    app = _open(n="10,000")
+    control = app.selectbox(key="learner")
+    assert control.options == [kind.title for kind in LEARNERS.values()]
+    assert all(kind.good_at in control.help for kind in LEARNERS.values())
+    assert LEARNERS[str(control.value)].good_at in _words(app)
+
+
+def test_a_learner_with_too_many_components_is_fixed_by_a_click(shy: LearnerKind) -> None:
+    for fix in ("fix_k", "fix_learner"):
+        app = _open(n="10,000", method="Paper", learner=shy.title)
+        assert "takes at most 1 component; you ask for 2" in _words(app)
+        assert app.button(key="release").disabled
+        app.button(key=fix).click().run()
+        assert "takes at most" not in _words(app)
+        assert not app.button(key="release").disabled
+    assert app.selectbox(key="learner").value == "em"
+
+
+def test_the_chosen_learner_fits_and_is_written_down(shy: LearnerKind) -> None:
+    app = _press(_open(n="10,000", method="Paper", k="1", seeded="true", learner=shy.title))
+    last = _shown(app)
+    assert last.settings.learner == "shy"
+    assert "make_learner('shy', plan.n_components)" in script(last.run)
+    fitter = last.outcome.curator._learner
+    assert isinstance(fitter, EM)
+    assert fitter.n_restarts == 1
+    (account,) = app.session_state["explore_ledgers"].values()
+    ((receipt, _columns),) = account.receipts.values()
+    assert receipt["learner"] == "shy"
+    app.selectbox(key="learner").set_value("em").run()
+    assert "belongs to earlier settings: learner was shy" in _words(app)
+    assert _spends(app) == 1
+
+
+def test_a_forgiving_plan_is_chosen_kept_in_the_link_and_written_down() -> None:
+    app = _open(n="300,000", k="1", true_k="1", forgiving="true", seeded="true")
+    assert app.toggle(key="forgiving").value
+    last = _shown(_press(app))
+    assert last.settings.forgiving
+    assert "forgiving=True" in script(last.run)
+    plan = last.outcome.result.plan
+    assert plan == last.run.plan(300_000, 2)
+    app.toggle(key="forgiving").set_value(False).run()
+    assert "belongs to earlier settings: forgiving was True" in _words(app)
+    assert plan != dataclasses.replace(last.run, forgiving=False).plan(300_000, 2)
+    # it is the planner's business: with knobs in hand there is none
+    app.toggle(key="auto").set_value(False).run()
+    assert "forgiving" not in [toggle.key for toggle in app.toggle]
+
+
+def test_too_few_rows_for_a_forgiving_plan_can_do_with_a_plain_one() -> None:
+    app = _settled(_open(n="100,000", forgiving="true"))
+    assert app.button(key="release").disabled
+    assert app.button(key="fix_method").label == "Allow for less"
+    app.button(key="fix_method").click().run()
+    app = _settled(app)
+    assert not app.toggle(key="forgiving").value
+    assert not app.button(key="release").disabled
+
+
+def test_a_refusal_comes_with_a_hint_for_the_curator_alone(refused: AppTest) -> None:
+    """The paper's constants refuse rows whose blocks agree: more rows would help, no other k."""
+    hint = refused.session_state["explore_hint"]
+    assert hint.job.problem(timeout=120) is None
+    refused.run()
+    words = _words(refused)
+    assert "For the curator only" in words
+    assert "not private, not to be shared" in words
+    assert escaped(str(hint.job.result())) in words
+    assert hint.job.result() == _shown(refused).outcome.curator.hint()
+    assert "hint" not in json.dumps(record(_shown(refused).outcome))
+
+
+# Clouds, links, lessons, code
+
+
+def test_cloud_comes_from_twins_and_costs_nothing(released: AppTest) -> None:
+    before = _spends(released)
+    released.segmented_control(key="twins").set_value(10).run()
+    released.button(key="ghosts_start").click().run()
+    cloud = released.session_state["explore_cloud"]
+    assert isinstance(cloud, Cloud)
+    assert cloud.job is not None
+    assert cloud.job.problem(timeout=120) is None
+    released.run()
+    assert cloud.tried == 10
+    assert f"Of 10 twins **{len(cloud.released)}** released" in _words(released)
+    figure = json.loads(released.get("plotly_chart")[0].proto.spec)
+    assert f"{len(cloud.released)} possible releases" in [line["name"] for line in figure["data"]]
+    assert _spends(released) == before
+
+
+def test_after_a_refusal_of_real_rows_there_is_nothing_to_draw_twins_from() -> None:
+    app = _open(source="Upload")
+    rows = np.random.default_rng(2).standard_normal((12_000, 2))
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), buffer)
+    app.file_uploader(key="file").set_value(("r.parquet", buffer.getvalue(), "")).run()
+    app.segmented_control(key="method").set_value("paper").run()
+    assert isinstance(_shown(_press(app)).outcome.result, Refusal)
+    assert "no public mixture to draw twins from" in _words(app)
+    assert "load_table" in script(_shown(app).run)
+    assert "a" in _shown(app).run.rows.columns  # type: ignore[union-attr]  # a file's rows
+
+
+def _address(app: AppTest) -> dict[str, str]:
+    query = parse_qs(urlparse(app.code[0].value).query)
+    return {name: values[0] for name, values in query.items()}
+
+
+def test_the_link_restores_the_whole_state() -> None:
+    given = {
+        "source": "Generate",
+        "kind": "Choose the separation…",
+        "true_k": "3",
+        "d": "4",
+        "separation": "6.5",
+        "n": "7,000",
+        "data_seed": "11",
+        "method": "Tight",
+        "learner": "Maximum likelihood (EM)",
+        "k": "3",
+        "epsilon": "0.35",
+        "delta": "1e-08",
+        "auto": "false",
+        "alpha": "0.75",
+        "t": "123",
+        "seeded": "true",
+        "noise_seed": "99",
+        "across": "x3",
+        "up": "x1",
+    }
+    first = _open(**given)
+    assert _address(first) == given
+    again = _open(**_address(first))
+    assert _address(again) == given
+    assert again.number_input(key="noise_seed").value == 99
+    assert again.slider(key="separation").value == 6.5
+
+
+def test_nonsense_in_the_address_is_ignored() -> None:
+    app = _open(epsilon="nine", n="12", method="Magic", k="999", source="Moon")
+    assert app.select_slider(key="epsilon").value == 1.0
+    assert app.segmented_control(key="method").value == "lifted"
+
+
+def test_a_lesson_pins_its_question_and_takes_its_words_literally() -> None:
+    app = _open(lesson="First", question="<script>x</script> Why?", epsilon="2", n="10,000")
+    pinned = " ".join(part.proto.body for part in app.get("html"))
+    assert "&lt;script&gt;x&lt;/script&gt; Why?" in pinned
+    assert "<script>" not in pinned
+    assert app.select_slider(key="epsilon").value == 2.0
+    assert "10,000 rows (generated)" in _words(app)
+    app.button(key="leave_lesson").click().run()
+    assert "Why?" not in " ".join(part.proto.body for part in app.get("html"))
+    assert app.select_slider(key="epsilon").value == 2.0
+
+
+def test_lesson_links_are_made_on_the_page() -> None:
+    app = _open(n="10,000")
+    app.text_input(key="lesson_question").set_value("What & why?").run()
+    query = parse_qs(urlparse(app.code[1].value).query)
+    assert query["question"] == ["What & why?"]
+    assert query["n"] == ["10,000"]
+    assert query["data_seed"] == ["1"]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.title)
+def test_ready_made_lessons_set_what_they_say(lesson: Any) -> None:
+    app = AppTest.from_file(APP, default_timeout=120)
+    for name, value in lesson.values.items():
+        app.query_params[name] = value
+    if lesson.page:
+        app.switch_page(f"pages/{lesson.page}.py")
+    here = _address(app.run())
+    assert {name: here[name] for name in lesson.values} == dict(lesson.values)
+
+
+def test_link_keeps_the_page() -> None:
+    assert link_to("http://a:1/", {"e": "1"}) == "http://a:1/?e=1"
+    assert link_to("http://a:1/Audit", {"e": "1"}) == "http://a:1/Audit?e=1"
+
+
+def test_code_is_that_of_the_run(released: AppTest) -> None:
+    """`test_notebook` executes it; here, that the page writes down what it did."""
+    last = _shown(released)
+    run = last.run
+    assert run.rows == GeneratedRows("well_separated", 2, 2, 30_000, 1)
+    assert run.plan(last.dataset.n_rows, 2) == last.outcome.result.plan
+    assert (run.seed, run.rows.load()) == (0, last.dataset)
+    labels = [button.proto.label for button in released.get("download_button")]
+    assert labels == ["Record (JSON)", "Picture (HTML)", "Notebook", "Script"]
+
+
+# Tables and words
+
+
+def test_record_holds_nothing_but_what_may_be_shared(released: AppTest) -> None:
+    shared = json.loads(json.dumps(record(_shown(released).outcome)))
+    assert shared.keys() == {"released", "seeded", "unit", "budget", "mixture", "plan"}
+
+
+def test_comparison_reads_back_and_matches() -> None:
+    truth = random_mixture(3, 2, separation=6.0, condition=4.0, rng=1)
+    other = Mixture(truth.weights, truth.means + 0.1, truth.covariances).permuted([2, 0, 1])
+    table = comparison_table({"True": truth, "Private": other}, truth, ("a", "b"))
+    mine = table[table["mixture"] == "Private"]
+    assert mine["component"].tolist() == [1, 2, 3]
+    assert mine["mean b"].tolist() == pytest.approx((truth.means[:, 1] + 0.1).tolist())
+    assert mine["error"].max() == pytest.approx(dist_gmm(other, truth))
+    assert table[table["mixture"] == "True"]["error"].isna().all()
+    rebuilt = table["sd a"] * table["sd b"] * table["correlation"]
+    covariance = np.repeat(truth.covariances[:, 0, 1], 2)
+    assert rebuilt.to_numpy() == pytest.approx(covariance)
+    lone = comparison_table({"x": random_mixture(1, 3, rng=1)}, truth, ("a", "b", "c"))
+    assert "correlation" not in lone
+    assert lone["error"].isna().all()
+
+
+def test_matching_undoes_a_shuffle() -> None:
+    truth = random_mixture(4, 3, rng=2)
+    partner, errors = matched(truth.permuted([3, 1, 0, 2]), truth)
+    assert partner.tolist() == [3, 1, 0, 2]
+    assert errors == pytest.approx(np.zeros(4), abs=1e-12)
+
+
+def test_error_needs_equal_numbers_of_components() -> None:
+    two, three = random_mixture(2, 2, rng=1), random_mixture(3, 2, rng=1)
+    assert error_of(two, two) == pytest.approx(0.0, abs=1e-12)
+    assert error_of(two, three) is None
+
+
+def test_settings_name_what_changed() -> None:
+    data = load_sample("old_faithful")
+    first = Settings(data.fingerprint, data.name, "paper", 1.0, 1e-6, 0.5, 2, None, None)
+    second = Settings("other", "other", "paper", 2.0, 1e-6, 0.5, 2, 50, None)
+    assert first.changes_since(first) == []
+    assert second.changes_since(first) == ["data was old_faithful", "ε was 1.0", "blocks was auto"]
+    assert second.run(SampleRows("old_faithful"), 50).n_blocks == 50
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (12.2, "13"),
+        (31_234, "31,200"),
+        (999_999, "1,000,000"),
+        (2.49e6, "2.5 million"),
+        (996e6, "1 billion"),
+        (3e8, "300 million"),
+        (4.06e18, "4.1 × 10¹⁸"),
+        (9.99e20, "1 × 10²¹"),
+        (float("inf"), "no finite number of"),
+    ],
+)
+def test_counts_in_words(number: float, words: str) -> None:
+    assert count_in_words(number) == words
+
+
+def test_comparison_in_words() -> None:
+    assert times_short(100, 200).startswith("fewer than there are")
+    assert times_short(500, 200) == "2.5 times the rows at hand"
+    assert times_short(4e18, 100_000) == "40 trillion times the rows at hand"
+
+
+def test_markdown_from_outside_is_disarmed() -> None:
+    assert escaped("![x](http://y) :red[z]") == r"!\[x\](http\://y) \:red\[z\]"
+
+
+@pytest.mark.parametrize("spreads", [0.5, 4.0, 9.0])
+def test_spreads_apart_inverts_the_lifted_distance(spreads: float) -> None:
+    """Against the lifted matrices themselves: w [[S + m m^T, m], [m^T, 1]], d = 2."""
+    mean = np.array([spreads, 0.0])
+    column = np.append(mean, 1.0)
+    second = np.outer(column, column) + np.diag([1.0, 1.0, 0.0])
+    distance = np.linalg.norm(np.log(np.linalg.eigvalsh(second)))
+    assert spreads_apart(float(distance)) == pytest.approx(spreads)

@@ -1,0 +1,197 @@
+"""The page Planner: every question it can be asked, and the answers the package gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import threading
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from privgmm.dashboard.planner import solve as foresight
+from privgmm.dashboard.planner.page import answer_in_words, heading, variations
+from privgmm.dashboard.planner.solve import ALPHA, BOARD, EPSILON, ORDER, ROWS, Asked, telling_rows
+from privgmm.dashboard.shared.format import count_in_words
+from privgmm.methods.plan import Method
+from privgmm.methods.what_if import Question, alpha_for, epsilon_for, rows_for
+
+ROOT = Path(__file__).resolve().parents[2]
+PLANE = Question(2, 2)
+
+
+def _open(**link: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    for name, value in link.items():
+        app.query_params[name] = value
+    return _settled(app.switch_page("pages/Planner.py").run())
+
+
+def _settled(app: AppTest) -> AppTest:
+    """As it looks once all questions are answered; in a browser a fragment sees to that."""
+    for _ in range(12):
+        BOARD.settle()
+        app.run()
+        assert not app.exception
+        open_cells = [(table.value == "…").to_numpy().sum() for table in app.dataframe]
+        if "Working out" not in _words(app) and not sum(open_cells):
+            break
+    return app
+
+
+@pytest.fixture
+def app() -> AppTest:
+    return _open()
+
+
+def _answers(app: AppTest) -> list[str]:
+    assert not app.exception
+    return [metric.value for metric in app.metric]
+
+
+def _words(app: AppTest) -> str:
+    parts = [*app.info, *app.error, *app.markdown, *app.caption]
+    return "\n".join(str(part.value) for part in parts)
+
+
+def test_rows_are_those_of_the_package(app: AppTest) -> None:
+    assert [metric.label for metric in app.metric] == [heading(ROWS, method) for method in ORDER]
+    rows = [rows_for(PLANE, method, epsilon=1.0, alpha=0.5) for method in ORDER]
+    assert _answers(app) == [count_in_words(n) for n in rows]
+    assert count_in_words(rows[2] / rows[0]) in _words(app)
+    assert "Overlap makes block fits scatter more" in _words(app)
+    assert len(app.get("plotly_chart")) == 2
+
+
+def test_real_data_can_be_allowed_for() -> None:
+    app = _open(allow="true")
+    assert app.toggle(key="allow").value
+    kind = dataclasses.replace(PLANE, forgiving=True)
+    rows = [rows_for(kind, method, epsilon=1.0, alpha=0.5) for method in ORDER]
+    assert _answers(app) == [count_in_words(n) for n in rows]
+    assert rows[0] > rows_for(PLANE, ORDER[0], epsilon=1.0)
+
+
+def test_epsilon_is_solved_for() -> None:
+    app = _open(solve=EPSILON, rows="10 billion")
+    expected = [epsilon_for(PLANE, method, n_rows=1e10, alpha=0.5) for method in ORDER]
+    assert _answers(app) == [answer_in_words(EPSILON, value) for value in expected]
+    assert _answers(app)[2] == "out of reach"
+    assert "Each curve is drawn at the ε found" in _words(app)
+    with pytest.raises(KeyError):
+        app.select_slider(key="budget")
+
+
+def test_alpha_is_solved_for() -> None:
+    app = _open(solve=ALPHA, rows="10 billion")
+    lifted, tight, paper = _answers(app)
+    assert tight == answer_in_words(ALPHA, alpha_for(PLANE, "tight", n_rows=1e10, epsilon=1.0))
+    assert paper == "out of reach"
+    # ten billion rows, two components: an error of the order of 1e-5 per unit spread
+    assert 1e-5 < float(lifted) < 1e-4
+    assert app.metric[0].label == "Lifted · error"
+
+
+def test_too_few_rows_for_anything() -> None:
+    app = _open(solve=EPSILON, rows="1,000")
+    assert _answers(app) == ["out of reach"] * 3
+    assert "bring more rows" in app.info[0].value
+    _settled(app.segmented_control(key="solve").set_value(ALPHA).run())
+    assert _answers(app) == ["out of reach"] * 3
+    assert "raise ε" in app.info[0].value
+
+
+def test_a_weight_that_cannot_be_is_refused_in_words(app: AppTest) -> None:
+    app.number_input(key="weight").set_value(0.9).run()
+    assert not app.exception
+    assert "smallest weight" in app.error[0].value
+    assert not app.metric
+
+
+def test_one_component_has_no_smallest_weight() -> None:
+    names = [name for name, _ in variations(Asked(ROWS, Question(1, 1), 1.0, 0.5, 1e5))]
+    assert "a component half as large" not in names
+    assert "one more component" in names
+
+
+def test_what_ifs_change_one_thing_each() -> None:
+    for unknown in (ROWS, EPSILON, ALPHA):
+        asked = Asked(unknown, Question(2, 2, smallest_weight=0.4), 1.0, 0.5, 1e5)
+        (first, same), *others = variations(asked)
+        assert (first, same) == ("as asked", asked)
+        assert len({name for name, _ in others}) == len(others)
+        assert all(other != asked for _, other in others)
+        assert ("ε halved" in dict(others)) == (unknown != EPSILON)
+        assert ("ten times the rows" in dict(others)) == (unknown != ROWS)
+        # three components cannot all have 0.4
+        assert "one more component" not in dict(others)
+
+
+def test_what_ifs_are_worked_out_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Asked] = []
+
+    def solved(asked: Asked, method: Method) -> float:
+        seen.append(asked)
+        return {"lifted": 2e4, "tight": 3e8, "paper": math.inf}[method]
+
+    monkeypatch.setattr(foresight, "solve", solved)
+    # a question nobody else asks: answers are kept for as long as the process lives
+    app = _open(weight="0.37")
+    assert not app.dataframe
+    assert len(set(seen)) <= len(ORDER)
+    _settled(app.toggle(key="whatif").set_value(True).run())
+    table = app.dataframe[0].value
+    assert table["what if"][0] == "as asked"
+    assert table[heading(ROWS, "paper")].tolist() == ["out of reach"] * len(table)
+    assert table[heading(ROWS, "lifted")].tolist() == ["20,000"] * len(table)
+    assert {asked.question.n_features for asked in seen} == {2, 3}
+
+
+def test_while_it_works_the_page_answers_and_marks_what_is_old(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search is held up: the page must not wait for it, nor show numbers of other settings."""
+    go = threading.Event()
+    real = foresight.solve
+
+    def held(asked: Asked, method: Method) -> float:
+        assert go.wait(60)
+        return real(asked, method)
+
+    monkeypatch.setattr(foresight, "solve", held)
+    before = _answers(app)
+    curves = _curves(app)
+    assert not any("earlier" in name for name in curves)
+    try:
+        app.select_slider(key="failure").set_value(1e-7).run()
+        assert _answers(app) == ["…"] * 3
+        assert "Working out the answer for Lifted, Tight, Paper" in _words(app)
+        assert {f"{name}, earlier settings" for name in ("Lifted", "Tight", "Paper")} <= set(
+            _curves(app)
+        )
+    finally:
+        go.set()
+    _settled(app)
+    assert _answers(app) != before
+    assert _answers(app)[0] == count_in_words(
+        rows_for(Question(2, 2, delta=1e-7), "lifted", epsilon=1.0)
+    )
+    assert _curves(app) == curves
+    assert "Working out" not in _words(app)
+
+
+def _curves(app: AppTest) -> list[str]:
+    figures = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    return [trace["name"] for figure in figures for trace in figure["data"]]
+
+
+@pytest.mark.parametrize("enough", [5e3, 1e9, 8e18, 1e25])
+def test_curves_are_drawn_where_they_rise(enough: float) -> None:
+    rows = telling_rows(enough)
+    assert rows == sorted(rows)
+    assert (rows[0], rows[-1]) == (1e3, 1e20)
+    assert len(rows) < 40
+    if enough < 1e19:
+        assert sum(enough / 8 <= n <= 4 * enough for n in rows) >= 10

@@ -1,0 +1,86 @@
+"""Figures of the audit: they show the numbers they were given, and never break on far rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from privgmm.audit.guessing import Score
+from privgmm.audit.privacy_loss import measured_delta
+from privgmm.data.datasets import random_mixture
+from privgmm.figures.guessing import (
+    delta_figure,
+    flip_figure,
+    flip_votes_figure,
+    round_figure,
+    score_figure,
+)
+from privgmm.stages.agreement.votes import AgreementTest
+
+MIXTURE = random_mixture(2, 2, rng=1)
+ROWS = MIXTURE.sample(3000, rng=1)
+FAR = np.array([1e9, 0.0])
+
+
+def _named(figure: go.Figure, start: str) -> list[go.Scatter]:
+    return [trace for trace in figure.data if (trace.name or "").startswith(start)]
+
+
+def test_a_far_row_is_shown_at_the_edge_and_named() -> None:
+    figure = round_figure(MIXTURE, ROWS, ROWS[0], FAR)
+    (near,), (far,) = _named(figure, "A's row"), _named(figure, "B's row")
+    assert near.x[0] == ROWS[0, 0]
+    assert far.x[0] == figure.layout.xaxis.range[1]
+    assert "1e+09" in far.name
+
+
+def test_a_refused_round_shows_no_release() -> None:
+    figure = round_figure(None, ROWS, ROWS[0], ROWS[1], in_doubt=False)
+    assert not _named(figure, "Private release")
+    assert not _named(figure, "A's row")
+
+
+def test_scores_carry_their_intervals() -> None:
+    scores = {"You": Score(6, 10), "Best": Score(530, 1000), "Nobody": Score(0, 0)}
+    figure = score_figure(scores, ceiling=0.73)
+    (points,) = _named(figure, "right guesses")
+    assert list(points.x) == [0.6, 0.53]
+    low, high = Score(6, 10).interval()
+    assert points.x[0] + points.error_x.array[0] == pytest.approx(high)
+    assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(low)
+    assert _named(figure, "promised ceiling: 73.0%")
+    assert not _named(score_figure({}, ceiling=0.73), "right guesses")
+
+
+def test_flip_draws_what_there_is() -> None:
+    full = flip_figure(ROWS, MIXTURE, MIXTURE, MIXTURE, MIXTURE, ROWS[0], FAR)
+    assert {"release before", "release after"} <= {trace.name for trace in full.data}
+    bare = flip_figure(ROWS, None, None, MIXTURE, None, ROWS[0], FAR)
+    assert not _named(bare, "release")
+    assert _named(bare, "its block's fit before")
+    assert not _named(bare, "its block's fit after")
+
+
+def test_flipped_votes_keep_one_order() -> None:
+    before = np.array([9, 10, 3, 10, 10, 10, 10, 10, 10, 10])
+    after = before - (np.arange(10) == 4) * 7
+    test = AgreementTest(10, 1.0, 1.0, 3, 7, 8, 5)
+    figure = flip_votes_figure(before, after, 4, test)
+    first, second = figure.data[:2]
+    assert np.flatnonzero(np.array(first.y) != np.array(second.y)).size == 1
+    (mark,) = _named(figure, "block 5 after")
+    assert mark.y[0] == after[4]
+    assert not _named(flip_votes_figure(before, before, None, test), "block")
+
+
+def test_deltas_are_drawn_where_they_were_measured() -> None:
+    losses = np.random.default_rng(1).normal(0.1, 0.4, 5000)
+    measured = measured_delta(losses, [0.0, 0.5, 50.0])
+    promised = np.array([0.3, 0.1, 1e-6])
+    figure = delta_figure(measured, promised, exact=0.9 * promised)
+    (points,) = _named(figure, "measured")
+    assert list(points.x) == [0.0, 0.5], "what was never seen has no place on a log axis"
+    assert np.all(np.array(points.y) - points.error_y.arrayminus > 0)
+    assert _named(figure, "exact")
+    assert not _named(delta_figure(measured, promised), "exact")

@@ -1,0 +1,31 @@
+"""Tests that expected block fits pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from privgmm.methods.calibration import component_gap
+from privgmm.methods.expectations import OUTLOOKS, cheapest_core, expected_cores, outlook_at
+from privgmm.methods.plan import core_sensitivity, required_separation
+
+
+@pytest.mark.parametrize("outlook", OUTLOOKS)
+def test_expected_cores_pass_and_clear(outlook: object) -> None:
+    chosen = next(o for o in OUTLOOKS if o == outlook)
+    cores = expected_cores(200, 400, (0.4, 0.6), 2, 1e-6, chosen)
+    assert cores
+    for core in cores:
+        assert core.move == pytest.approx(core_sensitivity(core.test))
+        clearance = required_separation(core.test, 2) * core.radius
+        assert clearance <= chosen.reliance * component_gap(chosen.separation)
+        full = np.full(200, 200)
+        assert core.test.pass_probability(full) > 0.9
+    best = cheapest_core(cores, 2, 2, 0.2)
+    assert best in cores
+
+
+def test_farther_components_leave_more_room() -> None:
+    near = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, outlook_at(4.0))
+    far = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, outlook_at(8.0))
+    assert max(core.radius for core in far) > max(core.radius for core in near)

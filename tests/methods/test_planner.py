@@ -1,0 +1,170 @@
+"""The Auto choice and what it counts on: no data, one answer, and the promise kept."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from privgmm.budget import Budget
+from privgmm.errors import InvalidInput
+from privgmm.methods.calibration import calibrate, component_gap
+from privgmm.methods.plan import Plan, required_separation
+from privgmm.methods.planner import best_plan, hopeful_plan, lifted_feasible
+from privgmm.mixture import Mixture
+from privgmm.stages.agreement.lifted_geometry import lift, lifted_distance
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.scatter import component_weights, simulated_distances
+from privgmm.stages.refinement.expected_error import forecast_error
+
+CASES = [(2, 2, 40_000, 1.0), (1, 5, 100_000, 1.0), (3, 2, 300_000, 0.5), (2, 1, 30_000, 2.0)]
+
+
+@pytest.mark.parametrize(("k", "d", "n", "epsilon"), CASES)
+def test_a_best_plan_keeps_its_budget_and_expects_to_pass(
+    k: int, d: int, n: int, epsilon: float
+) -> None:
+    plan = best_plan(n, epsilon=epsilon, delta=1e-6, n_components=k, n_features=d)
+    assert plan.budget.covers(plan.spent())
+    assert plan.spent().epsilon > 0.99 * epsilon, "no budget is left lying about"
+    assert plan.pass_probability(n) >= 0.93
+    assert plan.refine is not None
+    assert isinstance(plan.space, LiftedSpace)
+    needed = required_separation(plan.test, k)  # type: ignore[arg-type]
+    assert plan.separation == needed
+    assert plan.space.clearance == pytest.approx(needed * plan.tau)
+
+
+def test_the_same_question_gets_the_same_answer() -> None:
+    args = {"epsilon": 1.0, "delta": 1e-6, "n_components": 2, "n_features": 2}
+    assert best_plan(60_000, **args) == best_plan(60_000, **args)  # type: ignore[arg-type]
+
+
+def test_more_rows_or_more_budget_promise_less_error() -> None:
+    def error(n: int, epsilon: float) -> float:
+        plan = best_plan(n, epsilon=epsilon, delta=1e-6, n_components=2, n_features=2)
+        weights = component_weights(2, plan.smallest_weight)
+        return forecast_error(n, weights, 2, plan.refine).total
+
+    errors = [error(n, 1.0) for n in (30_000, 100_000, 1_000_000)]
+    assert errors == sorted(errors, reverse=True)
+    errors = [error(100_000, epsilon) for epsilon in (0.5, 1.0, 4.0)]
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_too_few_rows_is_said_before_anything_is_spent() -> None:
+    with pytest.raises(InvalidInput, match="no plan is expected to release"):
+        best_plan(2_000, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    assert not lifted_feasible(2_000, Budget(1.0, 1e-6), 2, 2)
+    assert lifted_feasible(60_000, Budget(1.0, 1e-6), 2, 2)
+
+
+def test_the_other_methods_plan_too() -> None:
+    paper = best_plan(10**6, method="paper", epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    assert paper.method == "paper"
+    tight = best_plan(10**9, method="tight", epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    assert tight.method == "tight"
+    assert tight.rows_needed() <= 10**9
+    rougher = best_plan(
+        4 * 10**8, method="tight", epsilon=1.0, delta=1e-6, n_components=2, n_features=2
+    )
+    assert rougher.alpha >= tight.alpha
+
+
+def test_bad_questions() -> None:
+    good = {"epsilon": 1.0, "delta": 1e-6, "n_components": 2, "n_features": 2}
+    for change in (
+        {"method": "magic"},
+        {"n_components": 0},
+        {"n_features": 1.5},
+        {"epsilon": -1.0},
+        {"delta": 1.0},
+        {"smallest_weight": 0.7},
+        {"separation": 0.0},
+        {"separation": 3.0, "forgiving": True},
+    ):
+        with pytest.raises(InvalidInput):
+            best_plan(50_000, **(good | change))
+
+
+@pytest.mark.parametrize(("k", "d", "n"), [(1, 2, 40_000), (2, 2, 300_000), (2, 4, 400_000)])
+def test_a_forgiving_plan_lets_fits_scatter_more_within_the_same_budget(
+    k: int, d: int, n: int
+) -> None:
+    plain, kind = (
+        best_plan(n, epsilon=1.0, delta=1e-6, n_components=k, n_features=d, forgiving=forgiving)
+        for forgiving in (False, True)
+    )
+    assert kind.budget == plain.budget
+    assert kind.budget.covers(kind.spent())
+
+    # the same blocks, of rows that are Gaussian, are farther within what is allowed
+    def room(plan: Plan) -> float:
+        share = n // plan.n_blocks
+        scatter = simulated_distances(100, share, (1 / k,) * k, d, seed=0, lifted=True)
+        return plan.tau / float(np.median(scatter))
+
+    assert room(kind) > 1.3 * room(plain)
+    if k > 1:
+        assert kind.separation * kind.tau < component_gap(2.5)
+
+
+def test_forgiving_plans_are_found_exactly_where_they_are_foretold() -> None:
+    budget = Budget(1.0, 1e-6)
+    answers = []
+    for n in (20_000, 60_000, 200_000, 600_000):
+        foretold = lifted_feasible(n, budget, 2, 2, forgiving=True)
+        found = hopeful_plan(n, budget, 0.1, 2, 2, forgiving=True)
+        assert foretold == (found is not None)
+        if foretold:
+            best_plan(n, epsilon=1.0, delta=1e-6, n_components=2, n_features=2, forgiving=True)
+        else:
+            with pytest.raises(InvalidInput, match="no plan"):
+                best_plan(n, epsilon=1.0, delta=1e-6, n_components=2, n_features=2, forgiving=True)
+        answers.append(foretold)
+    assert answers[0] < answers[-1]
+
+
+def test_component_gap_is_the_lifted_distance() -> None:
+    for separation in (0.5, 2.0, 8.0):
+        pair = lift(
+            np.full(2, 0.5), np.array([[0.0, 0.0], [separation, 0.0]]), np.stack([np.eye(2)] * 2)
+        )
+        assert component_gap(separation) == pytest.approx(float(lifted_distance(pair[0], pair[1])))
+
+
+def test_calibrate_keeps_to_the_separation_it_is_told() -> None:
+    def plan(separation: float) -> Plan:
+        return calibrate(
+            "lifted",
+            epsilon=4.0,
+            delta=1e-6,
+            alpha=2.0,
+            n_components=2,
+            n_features=2,
+            n_blocks=300,
+            separation=separation,
+        )
+
+    for separation in (3.0, 5.0, 9.0):
+        chosen = plan(separation)
+        assert chosen.separation * chosen.tau < component_gap(separation)
+    assert plan(3.0).tau < plan(9.0).tau
+
+
+def test_plans_survive_a_change_of_units() -> None:
+    """No length enters a plan: it holds for any affine image of the data."""
+    plan = best_plan(50_000, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    assert all(
+        isinstance(value, int | float | str | dict | list | None)
+        for value in plan.to_dict().values()
+    )
+    truth = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 0.0]], [np.eye(2), np.eye(2)])
+    moved = truth.transformed(np.diag([1e3, 1e-3]), [1e6, -5.0])
+    one = lift(truth.weights, truth.means, truth.cholesky)
+    two = lift(moved.weights, moved.means, moved.cholesky)
+    assert float(lifted_distance(one[0], one[1])) == pytest.approx(
+        float(lifted_distance(two[0], two[1])), rel=1e-6
+    )
+    assert dataclasses.replace(plan, smallest_weight=None).spent() == plan.spent()

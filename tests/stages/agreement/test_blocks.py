@@ -1,0 +1,72 @@
+"""Rows into blocks: by position alone, every row at most once."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from privgmm.errors import InvalidInput
+from privgmm.stages.agreement.blocks import deal, one_row_each, rows_of_blocks
+
+
+@given(st.integers(1, 400), st.integers(1, 40), st.integers(0, 2**63))
+def test_blocks_are_disjoint_and_equally_large(n: int, t: int, seed: int) -> None:
+    if n < t:
+        with pytest.raises(InvalidInput, match="fewer blocks or more rows"):
+            deal(n, t, seed=seed)
+        return
+    positions = deal(n, t, seed=seed)
+    assert positions.shape == (t, n // t)
+    flat = np.sort(positions.ravel())
+    assert np.array_equal(flat, np.arange((n // t) * t))
+
+
+def test_dealing_sees_sizes_and_the_seed_only() -> None:
+    assert list(inspect.signature(deal).parameters) == ["n_rows", "n_blocks", "seed"]
+    assert np.array_equal(deal(100, 7, seed=5), deal(100, 7, seed=5))
+    assert not np.array_equal(deal(100, 7, seed=5), deal(100, 7, seed=6))
+
+
+def test_every_block_gets_one_row_of_every_stripe() -> None:
+    """A sorted file leaves each block a fair sample of its whole range."""
+    positions = deal(1_000, 20, seed=1)
+    assert np.array_equal(np.sort(positions // 20, axis=1), np.tile(np.arange(50), (20, 1)))
+
+
+def test_a_row_lands_in_every_block_equally_often() -> None:
+    where = [int(np.flatnonzero((deal(35, 5, seed=s) == 13).any(axis=1))[0]) for s in range(2_000)]
+    assert chisquare(np.bincount(where, minlength=5)).pvalue > 6.3e-5
+
+
+def test_rows_of_blocks_are_the_rows() -> None:
+    rows = np.arange(60.0).reshape(30, 2)
+    positions = deal(30, 4, seed=0)
+    blocks = rows_of_blocks(rows, positions)
+    assert blocks.shape == (4, 7, 2)
+    for i in range(4):
+        assert np.array_equal(blocks[i], rows[positions[i]])
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(0, 2**63))
+def test_one_row_of_each_person(labels: list[int], seed: int) -> None:
+    groups = np.array(labels)
+    chosen, member, persons = one_row_each(groups, seed=seed)
+    assert sorted(persons.tolist()) == sorted(set(labels))
+    # the chosen row belongs to its person, and every row is numbered by its person
+    assert np.array_equal(groups[chosen], persons)
+    assert np.array_equal(persons[member], groups)
+    assert np.array_equal(member[chosen], np.arange(len(persons)))
+
+
+def test_each_of_a_persons_rows_is_chosen_equally_often() -> None:
+    groups = np.array(["ann"] * 4 + ["bob"] * 2)
+    seen = []
+    for seed in range(1_200):
+        chosen, _, persons = one_row_each(groups, seed=seed)
+        seen.append(int(chosen[persons.tolist().index("ann")]))
+    assert chisquare(np.bincount(seen, minlength=4)).pvalue > 6.3e-5

@@ -1,0 +1,70 @@
+"""Distances drawn directly are those of simulated matrices, at a fraction of the time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from privgmm.methods.what_if import Question, rows_for
+from privgmm.stages.agreement.scatter import (
+    is_wide,
+    pair_distances,
+    simulate_blocks,
+    simulated_distances,
+    wide_distances,
+)
+
+QUANTILES = (0.1, 0.5, 0.85, 0.95, 0.99)
+
+
+@pytest.mark.parametrize(("k", "d"), [(6, 15), (1, 28)])
+@pytest.mark.parametrize(("rows_per_column", "lifted"), [(12, True), (200, True), (5000, False)])
+def test_distances_follow_the_law_of_matrices(
+    k: int, d: int, rows_per_column: int, lifted: bool
+) -> None:
+    assert is_wide(k, d)
+    weights = np.full(k, 1 / k)
+    weights[0], weights[-1] = (0.7 / k, 1.3 / k) if k > 1 else (1.0, 1.0)
+    rows = k * d * rows_per_column
+    pairs = np.triu_indices(90, 1)
+    drawn, exact = [], []
+    for seed in range(2):
+        table = simulated_distances(90, rows, weights, d, seed=seed, lifted=lifted)
+        assert (table == table.T).all()
+        assert (np.diagonal(table) == 0).all()
+        drawn.append(np.quantile(table[pairs], QUANTILES))
+        errors = simulate_blocks(90, rows, weights, d, rng=seed + 10)
+        exact.append(np.quantile(pair_distances(errors, lifted=lifted)[pairs], QUANTILES))
+    np.testing.assert_allclose(np.mean(drawn, axis=0), np.mean(exact, axis=0), rtol=0.05)
+
+
+def test_blocks_that_cannot_be_fitted_are_nobodys_friends() -> None:
+    counts = np.full((20, 3), 500.0)
+    counts[4, 1] = 12
+    table = wide_distances(20, counts, np.full(3, 500.0), 25, 0, lifted=True)
+    off = ~np.eye(20, dtype=bool)
+    assert np.isinf(table[4]).all()
+    assert np.isinf(table[:, 4]).all()
+    assert np.isfinite(np.delete(np.delete(table, 4, 0), 4, 1)).all()
+    assert (table[off] > 0).all()
+
+
+def test_more_blocks_than_are_drawn_are_represented() -> None:
+    table = simulated_distances(400, 1e6, np.full(20, 0.05), 20, seed=0, lifted=True)
+    assert len(table) == 100
+
+
+def test_small_problems_are_simulated_as_ever() -> None:
+    assert not is_wide(100, 5)
+    assert not is_wide(5, 10)
+    table = simulated_distances(50, 3000, [0.5, 0.5], 3, seed=1, lifted=True)
+    errors = simulate_blocks(50, 3000, [0.5, 0.5], 3, rng=1)
+    np.testing.assert_array_equal(table, pair_distances(errors, lifted=True))
+
+
+def test_large_questions_are_answered() -> None:
+    """Fifty components in fifty dimensions: more rows than for thirty, fewer with more epsilon."""
+    small = rows_for(Question(30, 30), "lifted", epsilon=2.0)
+    large = [rows_for(Question(50, 50), "lifted", epsilon=e) for e in (2.0, 8.0)]
+    assert small < large[0] < 1e10
+    assert large[1] < large[0]

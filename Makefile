@@ -40,6 +40,7 @@ lint: $(VENV)/.test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-cache
 
 format: $(VENV)/.test
 	$(PY) -m ruff check --fix .

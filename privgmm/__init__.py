@@ -41,23 +41,34 @@ from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.learners.moments import Moments
 from privgmm.learners.moments.goodness import goodness_of_fit
-from privgmm.ledger.memory import Ledger, MemoryLedger
+from privgmm.ledger.memory import MemoryLedger
+from privgmm.ledger.protocol import Ledger
 from privgmm.ledger.sqlite import SQLiteLedger
-from privgmm.methods.calibration import calibrate
-from privgmm.methods.plan import METHODS, Plan
-from privgmm.methods.planner import best_plan
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Plan
+from privgmm.methods.planner import best_plan, calibrate, plan_for
+from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Component, Mixture, MixtureBatch
 from privgmm.privacy.curves import RenyiCurve
 from privgmm.privacy.noise import DiscreteGaussian, TruncatedLaplace
 from privgmm.records.bundle import make_bundle
 from privgmm.records.receipt import make_receipt, verify_receipt, write_receipt
-from privgmm.release import CuratorView, Outcome, Refusal, Release, release
-from privgmm.stages.agreement.algorithm_1 import Bottom, PopulousTest, private_populous_estimator
+from privgmm.release import (
+    CuratorView,
+    Outcome,
+    PreparedRelease,
+    Refusal,
+    Release,
+    prepare,
+    release,
+)
+from privgmm.stages.agreement.algorithm_1 import PopulousTest, private_populous_estimator
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.votes import AgreementTest, Verdict
 from privgmm.stages.refinement.expected_error import Forecast, forecast_error
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.stage import Bottom
 
 if TYPE_CHECKING:
     from privgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
@@ -89,7 +100,9 @@ __all__ = [
     "Outcome",
     "PaperSpace",
     "Plan",
+    "PlanRequest",
     "PopulousTest",
+    "PreparedRelease",
     "PrivGMMError",
     "Refinement",
     "Refusal",
@@ -122,6 +135,8 @@ __all__ = [
     "make_receipt",
     "mixture_tv",
     "pinsker",
+    "plan_for",
+    "prepare",
     "private_populous_estimator",
     "random_mixture",
     "release",

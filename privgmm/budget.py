@@ -1,15 +1,27 @@
-"""The privacy promise as a value."""
+"""The privacy promise as a value, and what it protects."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from privgmm.arrays import positive
 from privgmm.errors import InvalidInput
 
-__all__ = ["Budget"]
+__all__ = ["UNITS", "Budget", "Unit", "check_unit"]
+
+Unit: TypeAlias = Literal["row", "person"]
+"""What a guarantee protects: one row, or all rows of one person."""
+
+UNITS: tuple[Unit, ...] = ("row", "person")
+
+
+def check_unit(unit: Unit, name: str) -> Unit:
+    """The unit, or a clear error."""
+    if unit not in UNITS:
+        raise InvalidInput(f"{name} must be 'row' or 'person', got {unit!r}")
+    return unit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Importing this module imports scikit-learn, so the package does it only when ask
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import warnings
 from collections.abc import Callable
@@ -20,21 +19,22 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privgmm.arrays import Array, IntArray, positive, whole_number
-from privgmm.budget import Budget
+from privgmm import methods
+from privgmm.arrays import Array, IntArray, whole_number
+from privgmm.budget import Unit
 from privgmm.errors import InvalidInput, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
-from privgmm.ledger.memory import Ledger
-from privgmm.methods.calibration import calibrate
-from privgmm.methods.plan import METHODS, Method, Plan
-from privgmm.methods.planner import best_plan
+from privgmm.ledger.protocol import Ledger
+from privgmm.methods.plan import Plan
+from privgmm.methods.planner import plan_for
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.release import Outcome, Release, release
 
 __all__ = ["NoMixture", "PrivateGaussianMixture", "of_mixture"]
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class NoMixture(ReleaseRefused, AttributeError):
@@ -54,13 +54,13 @@ class _OfMixture:
         return types.MethodType(self._method, model)
 
 
-def of_mixture(method: _Method) -> _Method:
+def of_mixture(method: _Function) -> _Function:
     """Mark a method that an estimator has unless its release was refused.
 
     Then ``hasattr`` says no, as scikit-learn expects of whatever cannot be done, and a call says
     why and what would help. Before fitting the method is there.
     """
-    return cast(_Method, _OfMixture(method))
+    return cast(_Function, _OfMixture(method))
 
 
 Auto = Literal["auto"]
@@ -86,7 +86,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         Accuracy of the coarse release, see `calibrate`. "auto" lets `best_plan` choose.
     n_blocks : int or "auto"
         Blocks the rows are dealt into. "auto" lets `best_plan` choose.
-    method : {"lifted", "tight", "paper"}
+    method : str
+        A name in `privgmm.methods.names()`.
     refine : bool
         Whether to sharpen the coarse release by noisy passes over all rows (`lifted`).
     forgiving : bool
@@ -138,7 +139,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         delta: float = 1e-6,
         alpha: float | Auto = "auto",
         n_blocks: int | Auto = "auto",
-        method: Method = "lifted",
+        method: str = DEFAULT_METHOD,
         refine: bool = True,
         forgiving: bool = False,
         learner: Learner | None = None,
@@ -192,7 +193,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         """
         self._check_parameters()
         rows: Array = validate_data(self, X, dtype=np.float64)
-        plan, problem = self._plan(self._units(rows, groups), rows.shape[1])
+        unit: Unit = "row" if groups is None else "person"
+        plan, problem = self._plan(self._units(rows, groups), rows.shape[1], unit)
         outcome: Outcome | None = None
         if plan is not None and not problem:
             outcome = release(
@@ -208,18 +210,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Every rule that the data have no part in."""
-        Budget(self.epsilon, self.delta)
-        whole_number(self.n_components, "n_components", 1)
-        if self.method not in METHODS:
-            raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        if self.alpha != "auto":
-            alpha = positive(self.alpha, "alpha")
-            if self.method != "lifted" and alpha > 1:
-                raise InvalidInput(
-                    f"alpha must be at most 1 for method {self.method!r}, got {self.alpha!r}"
-                )
-        if self.n_blocks != "auto":
-            whole_number(self.n_blocks, "n_blocks", 5)
+        methods.get(self.method).check(self._request(None, 1))
         for name in ("refine", "forgiving"):
             value = getattr(self, name)
             if not isinstance(value, (bool, np.bool_)):
@@ -233,6 +224,22 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
                 f"learner must have fit_blocks, like EM; got {type(self.learner).__name__}"
             )
         self._noise_is_known()
+
+    def _request(self, n_rows: int | None, n_features: int, unit: Unit = "row") -> PlanRequest:
+        """The question that the parameters ask."""
+        return PlanRequest(
+            n_components=self.n_components,
+            n_features=n_features,
+            n_rows=n_rows,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            unit=unit,
+            alpha=None if self.alpha == "auto" else self.alpha,
+            n_blocks=None if self.n_blocks == "auto" else self.n_blocks,
+            forgiving=bool(self.forgiving),
+            refine=bool(self.refine),
+        )
 
     def _noise_is_known(self) -> None:
         state = self.random_state
@@ -252,67 +259,18 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             return len(rows)
         labels = np.asarray(groups)
         if labels.shape != (len(rows),):
-            raise InvalidInput(f"groups must name one person a row: ({len(rows)},), {labels.shape}")
+            raise InvalidInput(
+                f"groups must name one person per row: shape ({len(rows)},), got {labels.shape}"
+            )
         return len(np.unique(labels))
 
-    def _plan(self, n: int, d: int) -> tuple[Plan | None, str]:
+    def _plan(self, n: int, d: int, unit: Unit) -> tuple[Plan | None, str]:
         """A plan from public numbers, or why there is none; the parameters are valid."""
-        k = int(self.n_components)
-        free = self.alpha == "auto" or self.n_blocks == "auto"
-        plan: Plan | None = None
         try:
-            if free or (self.refine and self.method == "lifted"):
-                plan = best_plan(
-                    n,
-                    method=self.method,
-                    epsilon=self.epsilon,
-                    delta=self.delta,
-                    n_components=k,
-                    n_features=d,
-                    forgiving=bool(self.forgiving),
-                    refine=bool(self.refine),
-                )
+            answer = plan_for(self._request(n, d, unit))
         except InvalidInput as problem:
-            if free:
-                return None, _unspent(str(problem))
-        if self.alpha != "auto" or self.n_blocks != "auto":
-            try:
-                plan = self._calibrated(plan, d)
-            except InvalidInput as problem:
-                return None, _unspent(str(problem))
-        elif plan is not None and self.method != "lifted" and (need := plan.rows_needed()) > n:
-            # a lifted plan exists only where it is expected to pass; hold the others to the same
-            return plan, _unspent(
-                f"method {self.method!r} takes about {need:.2g} rows here and there are {n}: use "
-                "method 'lifted', raise epsilon, or set alpha and n_blocks to try anyway"
-            )
-        least = max(k * (d + 1), d + 2)
-        if plan is not None and n // plan.n_blocks < least:
-            return plan, _unspent(
-                f"{n} rows in {plan.n_blocks} blocks leave {n // plan.n_blocks} a block, but {k} "
-                f"components in {d} dimensions need at least {least}: use fewer blocks, fewer "
-                "components or more rows"
-            )
-        return plan, ""
-
-    def _calibrated(self, auto: Plan | None, d: int) -> Plan:
-        """A plan with the chosen alpha or blocks; the rest as `best_plan` would have it."""
-        alpha, blocks = self.alpha, self.n_blocks
-        if auto is not None:
-            alpha = auto.alpha if alpha == "auto" else alpha
-            blocks = auto.n_blocks if blocks == "auto" else blocks
-        plan = calibrate(
-            self.method,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            alpha=float(alpha),
-            n_components=int(self.n_components),
-            n_features=d,
-            n_blocks=int(blocks),
-            refine=None if auto is None else auto.refine,
-        )
-        weight = None if auto is None else auto.smallest_weight
-        return dataclasses.replace(plan, smallest_weight=weight)
+            return None, _unspent(str(problem))
+        return answer.plan, _unspent(answer.shortage) if answer.shortage else ""
 
     def _learner(self) -> Learner:
         if self.learner is not None:

@@ -1,15 +1,15 @@
 """One private release, from rows to a mixture or a refusal.
 
-Blocks → learner → distances → votes → test → representative → mask → refinement. Everything the
-release uses was fixed in the plan; the budget is checked and written down before noise is drawn.
+A plan is a list of stages. `prepare` checks everything and lets the first stage do its work on the
+rows, without noise: that may be cancelled, and costs nothing. `PreparedRelease.draw` tells the
+ledger, and only then draws noise: each stage sees what the stage before it published, until the
+last one gives the mixture or one of them gives ⊥. `release` is the two calls in one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,32 +17,29 @@ from threadpoolctl import threadpool_limits
 
 from privgmm.advice import hint
 from privgmm.arrays import Array, IntArray
+from privgmm.budget import Budget, Unit
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.learners.em import EM
-from privgmm.learners.learner import Learner, block_seeds
-from privgmm.ledger.memory import Ledger, Unit
+from privgmm.learners.learner import Learner
+from privgmm.ledger.protocol import Ledger
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import NoiseSource, RandomState, noise_source
 from privgmm.results import Refusal, Release
-from privgmm.stages.agreement.algorithm_1 import Bottom, Populous, private_populous_estimator
-from privgmm.stages.agreement.blocks import deal, one_row_each, rows_of_blocks
-from privgmm.stages.agreement.space import Space
+from privgmm.stages.agreement.blocks import one_row_each
+from privgmm.stages.agreement.stage import AgreementView
 from privgmm.stages.agreement.votes import Verdict
-from privgmm.stages.refinement.noisy_moments import refine
+from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Submits, Work
 
-__all__ = ["CuratorView", "Outcome", "Refusal", "Release", "Submits", "checked_rows", "release"]
-
-Progress = Callable[[int, int], None]
-_PARTS = 20
-
-
-class Submits(Protocol):
-    """Whatever runs a call elsewhere: an executor of concurrent.futures, a Dask client."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Start the call; gives something with ``result()``."""
-        ...
+__all__ = [
+    "CuratorView",
+    "Outcome",
+    "PreparedRelease",
+    "Refusal",
+    "Release",
+    "checked_rows",
+    "prepare",
+    "release",
+]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,24 +48,46 @@ class CuratorView:
 
     Parameters
     ----------
-    fits : MixtureBatch
-        The block fits.
-    distances : array (t, t)
-    verdict : Verdict
-        Friend counts, statistic, noise and threshold.
-    positions : array (t, s)
-        Which rows made up each block.
-    coarse : Mixture or None
-        The masked mixture before refinement.
+    drawn : tuple of Drawn
+        What each stage gave that was run, and what it saw.
     """
 
-    fits: MixtureBatch
-    distances: Array
-    verdict: Verdict
-    positions: IntArray
-    coarse: Mixture | None
-    _rows: Array = dataclasses.field(repr=False)
-    _learner: Learner = dataclasses.field(repr=False)
+    drawn: tuple[Drawn, ...]
+    _work: Work = dataclasses.field(repr=False)
+    _plan: Plan = dataclasses.field(repr=False)
+
+    @property
+    def _agreement(self) -> AgreementView:
+        for stage in self.drawn:
+            if isinstance(stage.seen, AgreementView):
+                return stage.seen
+        raise PrivGMMError("no blocks voted in this release: there are no fits to look at")
+
+    @property
+    def fits(self) -> MixtureBatch:
+        """The block fits."""
+        return self._agreement.fits
+
+    @property
+    def distances(self) -> Array:
+        """Distances of the fits (t, t)."""
+        return self._agreement.found.distances
+
+    @property
+    def verdict(self) -> Verdict:
+        """Friend counts, statistic, noise and threshold."""
+        return self._agreement.found.verdict
+
+    @property
+    def positions(self) -> IntArray:
+        """Which rows made up each block (t, s)."""
+        return self._agreement.positions
+
+    @property
+    def coarse(self) -> Mixture | None:
+        """What the blocks agreed on, masked; None if they did not agree."""
+        value = self._agreement.found.value
+        return None if isinstance(value, Bottom) else value
 
     @property
     def votes(self) -> IntArray:
@@ -96,7 +115,8 @@ class CuratorView:
 
     @functools.cached_property
     def _nonprivate(self) -> Mixture:
-        batch = self._learner.fit_blocks(self._rows[None], rng=0)
+        learner = self._plan.nonprivate_learner(self._work.learner)
+        batch = learner.fit_blocks(self._work.rows[None], rng=0)
         if not batch.ok[0]:
             raise PrivGMMError("the learner finds no mixture in all rows together")
         return batch[0]
@@ -114,19 +134,30 @@ class CuratorView:
         return hint(
             self.fits,
             self.distances,
-            self._rows,
+            self._work.rows,
             self.positions,
-            learner=self._learner,
+            learner=self._agreement.learner,
             passed=self.verdict.passed,
         )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
-    """A release or a refusal, and beside it what only the curator may see."""
+    """A release or a refusal, and beside it what only the curator may see.
+
+    Parameters
+    ----------
+    result : Release or Refusal
+        What may be shared.
+    curator : CuratorView
+        What may not.
+    ledger_problem : str or None
+        Why the ledger could not be told how it ended; it then counts the spend as unfinished.
+    """
 
     result: Release | Refusal
     curator: CuratorView
+    ledger_problem: str | None = None
 
     @property
     def released(self) -> bool:
@@ -168,15 +199,7 @@ def checked_rows(data: npt.ArrayLike, plan: Plan) -> Array:
     return rows
 
 
-def _check_sizes(rows: Array, n_units: int, plan: Plan, unit: str) -> None:
-    k, d, t = plan.n_components, plan.n_features, plan.n_blocks
-    least = max(k * (d + 1), d + 2)
-    if n_units // t < least:
-        raise InvalidInput(
-            f"{n_units} {unit} in {t} blocks leave {n_units // t} a block, but {k} components in "
-            f"{d} dimensions need at least {least}: use fewer blocks, fewer components or more "
-            f"{unit}"
-        )
+def _check_columns(rows: Array) -> None:
     flat = np.flatnonzero(rows.max(axis=0) == rows.min(axis=0))
     if flat.size:
         raise InvalidInput(
@@ -184,33 +207,112 @@ def _check_sizes(rows: Array, n_units: int, plan: Plan, unit: str) -> None:
         )
 
 
-def _fit(
-    learner: Learner,
-    blocks: Array,
-    seeds: npt.NDArray[np.uint64],
-    executor: Submits | None,
-    progress: Progress | None,
-) -> MixtureBatch:
-    """Fit the blocks in parts. A part sees its own blocks and seeds only."""
-    t = len(blocks)
-    parts = [part for part in np.array_split(np.arange(t), min(t, _PARTS)) if part.size]
-    spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
-    jobs: list[Callable[[], MixtureBatch]]
-    if executor is None:
-        jobs = [
-            functools.partial(learner.fit_blocks, blocks[span], rng=seeds[span]) for span in spans
-        ]
-    else:
-        jobs = [
-            executor.submit(learner.fit_blocks, blocks[span], rng=seeds[span]).result
-            for span in spans
-        ]
-    batches = []
-    for span, job in zip(spans, jobs, strict=True):
-        batches.append(job())
-        if progress is not None:
-            progress(span.stop, t)
-    return MixtureBatch.concatenate(batches)
+def _check_sizes(n_units: int, plan: Plan, unit: Unit) -> None:
+    """Whether the plan can run at all on so many rows or persons."""
+    if n_units >= plan.least_units:
+        return
+    k, d, t = plan.n_components, plan.n_features, plan.n_blocks
+    raise InvalidInput(
+        f"{n_units} {unit}s in {t} blocks leave {n_units // t} per block, but {k} components in "
+        f"{d} dimensions need at least {plan.agreement.least_rows}: use fewer blocks, fewer "
+        f"components or more {unit}s"
+    )
+
+
+@dataclasses.dataclass(eq=False)
+class PreparedRelease:
+    """Everything at hand but the noise. NOT private; it can be drawn once.
+
+    Parameters
+    ----------
+    plan : Plan
+    spent : Budget
+        What drawing will cost.
+    unit : {"row", "person"}
+        What the guarantee protects.
+    """
+
+    plan: Plan
+    spent: Budget
+    unit: Unit
+    _work: Work = dataclasses.field(repr=False)
+    _first: Prepared = dataclasses.field(repr=False)
+    _drawn: bool = dataclasses.field(default=False, repr=False)
+
+    def draw(self, ledger: Ledger | None = None) -> Outcome:
+        """Write the spend down, then draw: a mixture, or ⊥.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the ledger does not allow it. Then nothing is drawn and nothing spent.
+        """
+        if self._drawn:
+            raise PrivGMMError(
+                "this release was drawn already: drawing again would spend again; prepare another"
+            )
+        source = self._work.source
+        intent = None
+        if ledger is not None:
+            intent = ledger.intend(self.plan, seeded=source.seeded, unit=self.unit)
+        self._drawn = True
+        drawn: list[Drawn] = []
+        value: Any = None
+        # many small matrices: a second BLAS thread would cost more than it brings
+        with threadpool_limits(1, user_api="blas"):
+            prepared = self._first
+            for number, stage in enumerate(self.plan.stages):
+                if number > 0:
+                    prepared = stage.prepare(self._work, value)
+                drawn.append(prepared.draw(source))
+                value = drawn[-1].value
+                if isinstance(value, Bottom):
+                    break
+        entry = None if intent is None else intent.number
+        mark = None if intent is None else intent.mark
+        result: Release | Refusal
+        if isinstance(value, Bottom):
+            result = Refusal(self.spent, self.plan, source.seeded, self.unit, entry, mark)
+        else:
+            result = Release(value, self.spent, self.plan, source.seeded, self.unit, entry, mark)
+        problem = None
+        if intent is not None:
+            try:
+                intent.conclude(released=result.released)
+            except PrivGMMError as failure:
+                # what was paid for must not be lost: the ledger counts it as unfinished
+                problem = str(failure)
+        view = CuratorView(tuple(drawn), self._work, self.plan)
+        return Outcome(result, view, problem)
+
+
+def prepare(
+    X: npt.ArrayLike,
+    plan: Plan,
+    *,
+    learner: Learner | None = None,
+    rng: RandomState = None,
+    executor: Submits | None = None,
+    groups: npt.ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> PreparedRelease:
+    """Check a release and do all of its work that needs no noise; costs nothing.
+
+    The arguments are those of `release`.
+    """
+    spent = plan.spent()
+    if not plan.budget.covers(spent):
+        raise PrivGMMError(f"the plan costs {spent}, more than its budget {plan.budget}")
+    rows = checked_rows(X, plan)
+    source = noise_source(rng)
+    # a learner for another number of components is refused before anything is fitted
+    plan.nonprivate_learner(learner)
+    units, member = _units(rows, groups, source)
+    unit: Unit = "row" if groups is None else "person"
+    _check_sizes(len(units), plan, unit)
+    _check_columns(rows)
+    work = Work(rows, units, member, source, learner, executor, progress)
+    return PreparedRelease(plan, spent, unit, work, plan.stages[0].prepare(work, None))
 
 
 def release(
@@ -246,49 +348,16 @@ def release(
     progress : callable(done, total), optional
         Called as blocks are fitted; raising from it cancels, before anything is drawn.
     """
-    spent = plan.spent()
-    if not plan.budget.covers(spent):
-        raise PrivGMMError(f"the plan costs {spent}, more than its budget {plan.budget}")
-    rows = checked_rows(X, plan)
-    source = noise_source(rng)
-    fitter: Learner = EM(plan.n_components) if learner is None else learner
-    if fitter.n_components != plan.n_components:
-        raise InvalidInput(
-            f"the learner fits {fitter.n_components} components, the plan {plan.n_components}"
-        )
-    units, member = _units(rows, groups, source)
-    unit: Unit = "row" if groups is None else "person"
-    _check_sizes(rows, len(units), plan, f"{unit}s")
-    positions = units[deal(len(units), plan.n_blocks, seed=source.seed())]
-    seeds = block_seeds(source.seed() >> 1, plan.n_blocks)
-    fits = _fit(fitter, rows_of_blocks(rows, positions), seeds, executor, progress)
-    entry = None if ledger is None else ledger.intend(plan, seeded=source.seeded, unit=unit)
-    space: Space[MixtureBatch, Mixture] = plan.space
-    result: Release | Refusal
-    coarse: Mixture | None = None
-    # many small matrices: a second BLAS thread would cost more than it brings
-    with threadpool_limits(1, user_api="blas"):
-        found: Populous[Mixture] = private_populous_estimator(fits, space, plan.test, source)
-        if isinstance(found.value, Bottom):
-            result = Refusal(spent, plan, source.seeded, unit, entry)
-        else:
-            coarse = found.value
-            final = coarse
-            if plan.refine is not None:
-                final = refine(rows, coarse, plan.refine, rng=source, member=member)
-            result = Release(final, spent, plan, source.seeded, unit, entry)
-    if ledger is not None and entry is not None:
-        ledger.conclude(entry, released=result.released)
-    view = CuratorView(
-        fits=fits,
-        distances=found.distances,
-        verdict=found.verdict,
-        positions=positions,
-        coarse=coarse,
-        _rows=rows,
-        _learner=fitter,
+    prepared = prepare(
+        X,
+        plan,
+        learner=learner,
+        rng=rng,
+        executor=executor,
+        groups=groups,
+        progress=progress,
     )
-    return Outcome(result, view)
+    return prepared.draw(ledger)
 
 
 def _units(
@@ -299,6 +368,8 @@ def _units(
         return np.arange(len(rows), dtype=np.int64), None
     labels = np.asarray(groups)
     if labels.shape != (len(rows),):
-        raise InvalidInput(f"groups must name one person a row: ({len(rows)},), {labels.shape}")
+        raise InvalidInput(
+            f"groups must name one person per row: shape ({len(rows)},), got {labels.shape}"
+        )
     chosen, member, _ = one_row_each(labels, seed=source.seed())
     return chosen, member

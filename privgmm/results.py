@@ -7,9 +7,8 @@ import functools
 import math
 from typing import Any
 
-from privgmm.budget import Budget
+from privgmm.budget import Budget, Unit
 from privgmm.html import refusal_html, release_html
-from privgmm.ledger.memory import Unit
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
 
@@ -34,6 +33,8 @@ class Release:
         What the guarantee protects: one row, or with ``groups`` all rows of one person.
     entry : int or None
         Its number in the ledger that was told of it.
+    mark : str or None
+        Its random name there, if it has one: for the receipt.
     """
 
     mixture: Mixture
@@ -42,6 +43,7 @@ class Release:
     seeded: bool
     unit: Unit = "row"
     entry: int | None = None
+    mark: str | None = None
 
     @property
     def released(self) -> bool:
@@ -77,6 +79,8 @@ class Refusal:
         What the guarantee protects.
     entry : int or None
         Its number in the ledger that was told of it.
+    mark : str or None
+        Its random name there, if it has one: for the receipt.
     """
 
     budget: Budget
@@ -84,6 +88,7 @@ class Refusal:
     seeded: bool
     unit: Unit = "row"
     entry: int | None = None
+    mark: str | None = None
 
     @property
     def released(self) -> bool:

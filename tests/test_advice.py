@@ -14,7 +14,7 @@ from privgmm.arrays import Array
 from privgmm.learners.em import EM
 from privgmm.learners.from_estimator import FromEstimator
 from privgmm.learners.learner import BlockRandomness, Learner
-from privgmm.methods.calibration import calibrate
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.release import Outcome, release
 from privgmm.stages.agreement.blocks import deal

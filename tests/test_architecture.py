@@ -1,157 +1,125 @@
-"""The shape of the package: imports go one way, modules stay small, public names are pinned."""
+"""The shape of the package: rooms that explain themselves, honest modules, pinned public names.
+
+Who may import whom is checked by the contracts in ``pyproject.toml``, which ``make lint`` runs.
+"""
 
 from __future__ import annotations
 
 import ast
-import functools
-import graphlib
 import importlib
+import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 import privgmm
+from docs import import_graph
+from tests.architecture.sources import FILES, PACKAGE, ROOT, place, tree
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "privgmm"
+# ------------------------------------------------------------------------------- layout
 
-LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
-    ("arrays", "display"),
-    ("budget", "mixture"),
-    (
-        "contour",
-        "total_variation",
-        "bounds",
-        "matching",
-        "distances",
-        "learnable",
-        "pairwise",
-        "pairwise_kernels",
-        "line_integrals",
-        "mixture_variation",
-    ),
-    ("spaces",),
-    ("noise", "renyi", "agreement", "populous", "refinement", "landscape"),
-    (
-        "constants",
-        "accuracy",
-        "wide_spread",
-        "spread",
-        "plan",
-        "calibration",
-        "outlook",
-        "forecast",
-        "planner",
-        "prospects",
-    ),
-    ("blocks", "jitter", "learners", "hints"),
-    ("composition", "ledger", "results", "release", "audit", "baselines"),
-)
-"""Lowest first. Whatever is not named is a front door above them; the dashboard is above all."""
-
-FRONT_DOORS, DASHBOARD = len(LAYERS), len(LAYERS) + 1
-MOST_LINES = 400
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-MODULES = [name for name in FILES if name != "privgmm"]
-
-
-def layer(module: str) -> int:
-    top = module.split(".")[1]
-    if top == "dashboard":
-        return DASHBOARD
-    return next((i for i, names in enumerate(LAYERS) if top in names), FRONT_DOORS)
-
-
-@functools.cache
-def tree(module: str) -> ast.Module:
-    return ast.parse(FILES[module].read_text(encoding="utf-8"))
-
-
-def imported(module: str) -> set[str]:
-    """Everything a module imports, ``from package import submodule`` resolved to the submodule."""
-    found: set[str] = set()
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module} imports relatively"
-            base = node.module or ""
-            inner = {f"{base}.{alias.name}" for alias in node.names}
-            found |= (inner & FILES.keys()) or {base}
-    return found
-
-
-def ours(module: str) -> set[str]:
-    return {name for name in imported(module) if name in FILES}
+MOST_ROOT_MODULES = 12
+MOST_PAGE_LINES = 5
+SHORTEST_ROOM_DOCSTRING = 60
+TESTS_OF_NO_ROOM = {"architecture", "browser", "paper"}
 
 
 def test_the_walk_sees_the_package() -> None:
-    assert "privgmm.release" in FILES
-    assert "privgmm.stages.agreement.paper_space" in FILES
-    assert "privgmm.stages.agreement.lemmas" in ours("privgmm.methods.plan")
-    assert "privgmm.privacy.noise" in ours("privgmm.stages.agreement.votes")
-    missing = [name for names in LAYERS[:8] for name in names if f"privgmm.{name}" not in FILES]
-    assert missing == []
+    assert {"privgmm", "privgmm.release", "privgmm.stages.agreement.paper_space"} <= FILES.keys()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_go_downwards(module: str) -> None:
-    above = {name for name in ours(module) if name == "privgmm" or layer(name) > layer(module)}
-    # front doors may use the package by its public names
-    if layer(module) >= FRONT_DOORS:
-        above.discard("privgmm")
-    assert above == set(), f"{module} imports from above"
+def test_the_root_holds_a_dozen_modules_at_most() -> None:
+    names = sorted(path.stem for path in PACKAGE.glob("*.py"))
+    assert len(names) <= MOST_ROOT_MODULES, f"find a room for one of {names}"
 
 
-def test_imports_have_no_circle() -> None:
-    graph = {module: ours(module) - {"privgmm"} for module in MODULES}
-    order = tuple(graphlib.TopologicalSorter(graph).static_order())
-    assert len(order) == len(MODULES)
-
-
-def test_only_the_dashboard_knows_streamlit() -> None:
-    users = {
-        module
-        for module in FILES
-        if any(name.split(".")[0] == "streamlit" for name in imported(module))
+def test_every_room_explains_itself() -> None:
+    texts = {
+        folder.relative_to(ROOT): ast.get_docstring(tree(".".join(folder.relative_to(ROOT).parts)))
+        for folder in {path.parent for path in FILES.values()}
     }
-    assert users
-    assert all(module.startswith("privgmm.dashboard") for module in users)
-
-
-def test_only_figures_and_the_dashboard_know_plotly() -> None:
-    users = {
-        module
-        for module in FILES
-        if any(name.split(".")[0] == "plotly" for name in imported(module))
+    short = {
+        str(folder) for folder, text in texts.items() if len(text or "") < SHORTEST_ROOM_DOCSTRING
     }
-    assert all(
-        module == "privgmm.figures.mixtures"
-        or module.endswith("_figures")
-        or module.startswith("privgmm.dashboard")
-        for module in users
-    ), users
+    assert short == set(), "say in the docstring of __init__.py what the room is for"
 
 
-@pytest.mark.parametrize("module", FILES)
-def test_every_module_says_what_it_is(module: str) -> None:
-    text = ast.get_docstring(tree(module))
-    assert text is not None
-    assert len(text.splitlines()[0]) > 10
+def test_pages_only_call_the_dashboard() -> None:
+    pages = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py"))]
+    assert len(pages) > 1
+    long = [str(page.relative_to(ROOT)) for page in pages if _code_lines(page) > MOST_PAGE_LINES]
+    assert long == []
 
 
-def defined_names(module: str) -> set[str]:
+def _code_lines(path: Path) -> int:
+    """Lines that are neither blank nor a comment."""
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return sum(bool(line) and not line.startswith("#") for line in lines)
+
+
+def test_tests_lie_in_the_rooms_of_what_they_test() -> None:
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    strangers = {
+        str(folder)
+        for folder in folders
+        if not (PACKAGE / folder).is_dir() and folder.parts[0] not in TESTS_OF_NO_ROOM
+    }
+    assert strangers == set()
+
+
+# ------------------------------------------------------------------------------ modules
+
+
+def test_every_module_says_what_it_is() -> None:
+    first_lines = {
+        module: (ast.get_docstring(tree(module)) or "").split("\n")[0] for module in FILES
+    }
+    silent = [module for module, line in first_lines.items() if len(line) <= 10]
+    assert silent == []
+
+
+def test_every_module_names_what_is_public() -> None:
+    offenders = [
+        f"{module}: {complaint}"
+        for module in FILES
+        if not _is_only_a_docstring(module)
+        for complaint in _complaints_about_public_names(module)
+    ]
+    assert offenders == []
+
+
+def _is_only_a_docstring(module: str) -> bool:
+    return FILES[module].name == "__init__.py" and len(tree(module).body) == 1
+
+
+def _complaints_about_public_names(module: str) -> list[str]:
+    names = _public_names(module)
+    if names is None:
+        return ["has no __all__"]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    missing = sorted(set(names) - _defined_names(module))
+    return [f"names {name} twice" for name in twice] + [f"has no {name}" for name in missing]
+
+
+def _public_names(module: str) -> list[str] | None:
+    for node in tree(module).body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+        ):
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def _defined_names(module: str) -> set[str]:
     names: set[str] = set()
     for node in tree(module).body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign):
             names |= {
@@ -162,62 +130,74 @@ def defined_names(module: str) -> set[str]:
             }
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        elif isinstance(node, ast.Import | ast.ImportFrom):
             names |= {alias.asname or alias.name for alias in node.names}
     return names
 
 
-def public_names(module: str) -> list[str] | None:
-    for node in tree(module).body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
-        ):
-            value = ast.literal_eval(node.value)
-            assert isinstance(value, list)
-            return value
-    return None
-
-
-def is_empty_package(module: str) -> bool:
-    """A folder's ``__init__`` that holds a docstring and nothing else."""
-    return FILES[module].name == "__init__.py" and len(tree(module).body) == 1
-
-
-@pytest.mark.parametrize("module", [name for name in FILES if not is_empty_package(name)])
-def test_every_module_names_what_is_public(module: str) -> None:
-    names = public_names(module)
-    assert names is not None, f"{module} has no __all__"
-    assert len(names) == len(set(names))
-    assert set(names) <= defined_names(module)
-
-
-@pytest.mark.parametrize("module", FILES)
-def test_no_module_is_long(module: str) -> None:
-    lines = FILES[module].read_text(encoding="utf-8").count("\n")
-    assert lines <= MOST_LINES, f"{module} has {lines} lines: split it by noun"
-
-
-@pytest.mark.parametrize("module", FILES)
-def test_no_assert_guards_user_input(module: str) -> None:
+def test_no_assert_guards_user_input() -> None:
     """Asserts vanish under ``python -O``; errors have types here."""
-    assert not [node.lineno for node in ast.walk(tree(module)) if isinstance(node, ast.Assert)]
-
-
-@pytest.mark.parametrize("module", FILES)
-def test_no_hidden_state_of_randomness(module: str) -> None:
-    """Generators are passed in: nobody draws from NumPy's global one or from ``random``."""
-    allowed = {"default_rng", "Generator", "SeedSequence", "PCG64", "Philox", "BitGenerator"}
-    used = {
-        node.attr
+    asserts = [
+        place(module, node)
+        for module in FILES
         for node in ast.walk(tree(module))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Attribute)
-        and node.value.attr == "random"
-        and isinstance(node.value.value, ast.Name)
-        and node.value.value.id in {"np", "numpy"}
-    }
-    assert used <= allowed
-    assert "random" not in imported(module)
+        if isinstance(node, ast.Assert)
+    ]
+    assert asserts == []
+
+
+PASSED_IN = {"default_rng", "Generator", "SeedSequence", "PCG64", "Philox", "BitGenerator"}
+
+
+def test_no_hidden_state_of_randomness() -> None:
+    """Generators are passed in: nobody draws from NumPy's global one or from ``random``."""
+    hidden = [
+        place(module, node)
+        for module in FILES
+        for node in ast.walk(tree(module))
+        if _draws_from_a_global_generator(node) and isinstance(node, ast.expr | ast.stmt)
+    ]
+    assert hidden == []
+
+
+def _draws_from_a_global_generator(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="np" | "numpy"), attr="random")):
+            return node.attr not in PASSED_IN
+        case ast.Import():
+            return any(alias.name == "random" for alias in node.names)
+        case ast.ImportFrom(module="random"):
+            return True
+        case ast.ImportFrom(module="numpy.random"):
+            return any(alias.name not in PASSED_IN for alias in node.names)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "hidden"),
+    [
+        ("x = np.random.normal()", True),
+        ("from numpy.random import normal", True),
+        ("import random", True),
+        ("from random import choice", True),
+        ("rng = np.random.default_rng(1)", False),
+        ("from numpy.random import Generator", False),
+        ("x = rng.normal()", False),
+    ],
+)
+def test_hidden_randomness_is_recognised(source: str, hidden: bool) -> None:
+    found = [_draws_from_a_global_generator(node) for node in ast.walk(ast.parse(source))]
+    assert any(found) is hidden
+
+
+def test_nobody_imports_relatively() -> None:
+    relative = [
+        place(module, node)
+        for module in FILES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.ImportFrom) and node.level > 0
+    ]
+    assert relative == []
 
 
 # ------------------------------------------------------------------------- public names
@@ -236,13 +216,13 @@ def test_public_names_are_sorted_and_there() -> None:
         assert getattr(privgmm, name) is not None
 
 
-PROMISED = [
+PROMISED = {
     "Budget",
     "CuratorView",
     "EM",
     "Mixture",
-    "Moments",
     "MixtureBatch",
+    "Moments",
     "Outcome",
     "Plan",
     "Refusal",
@@ -259,12 +239,11 @@ PROMISED = [
     "private_populous_estimator",
     "release",
     "theorem_1_8",
-]
+}
 
 
-@pytest.mark.parametrize("name", PROMISED)
-def test_what_the_documentation_promises_is_public(name: str) -> None:
-    assert name in privgmm.__all__
+def test_what_the_documentation_promises_is_public() -> None:
+    assert set(privgmm.__all__) >= PROMISED
 
 
 @pytest.mark.parametrize("name", ["FromEstimator", "PrivateGaussianMixture"])
@@ -282,3 +261,60 @@ def test_public_things_are_documented() -> None:
             assert (thing.__doc__ or "").strip(), name
             # and defined where it says, so that it can be found and pickled
             assert hasattr(importlib.import_module(thing.__module__), thing.__name__)
+
+
+# --------------------------------------------------------------------- documents agree
+
+
+def test_the_version_has_one_source() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "version" not in project
+    assert ProjectMetadata(str(ROOT), PluginManager()).version == privgmm.__version__
+
+
+def test_the_citation_names_that_version() -> None:
+    stated = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert stated is not None
+    assert stated.group(1) == privgmm.__version__
+
+
+def test_the_drawn_import_graph_is_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "import_graph.py"), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_drawn_import_graph_leaves_out_what_follows() -> None:
+    graph = {"a": {"b", "c", "d"}, "b": {"c"}, "c": {"d"}, "d": set[str]()}
+    assert import_graph.without_shortcuts(graph) == {"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": set()}
+    with pytest.raises(SystemExit, match="import each other"):
+        import_graph.without_shortcuts({"a": {"b"}, "b": {"a"}})
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_the_architecture_page_names_every_room() -> None:
+    rooms = {folder.parent.name for folder in PACKAGE.glob("*/__init__.py")}
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
+    missing = [name for name in sorted(rooms | modules) if f"`{name}" not in ARCHITECTURE]
+    assert missing == []
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    paths = set(re.findall(r"`([\w./]+/(?:[\w.]+\.\w+)?)`", ARCHITECTURE))
+    assert len(paths) > 10
+    gone = {path for path in paths if not ((PACKAGE / path).exists() or (ROOT / path).exists())}
+    assert gone == set()
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_dotted_names_in_the_pages_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for name in re.findall(r"`(privgmm(?:\.\w+)+)", text):
+        module, _, attribute = name.rpartition(".")
+        assert name in FILES or hasattr(importlib.import_module(module), attribute), name

@@ -13,8 +13,8 @@ from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
 from privgmm.ledger.memory import MemoryLedger
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.noise import SeededNoise
 from privgmm.release import release
 from privgmm.stages.refinement.noisy_moments import Refinement

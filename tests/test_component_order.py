@@ -18,8 +18,9 @@ from scipy import stats
 from privgmm.arrays import Array, IntArray
 from privgmm.learners.em import EM
 from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
-from privgmm.methods.calibration import calibrate
-from privgmm.methods.plan import METHODS, Method, Plan
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Method, Plan
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import SeededNoise
 from privgmm.release import Release, release

@@ -12,7 +12,7 @@ import pytest
 from privgmm.budget import Budget
 from privgmm.data.datasets import random_mixture
 from privgmm.html import mixture_html, refusal_html
-from privgmm.methods.calibration import calibrate
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.release import Refusal, Release
 

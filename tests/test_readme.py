@@ -14,9 +14,8 @@ import pytest
 from privgmm.budget import Budget
 from privgmm.data.datasets import load_sample
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Method
-from privgmm.methods.planner import best_plan
+from privgmm.methods.planner import best_plan, calibrate
 from privgmm.release import Outcome, release
 
 ROOT = Path(__file__).resolve().parent.parent

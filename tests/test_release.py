@@ -12,15 +12,15 @@ import pytest
 from distributed import Client
 
 from privgmm.arrays import Array, IntArray
-from privgmm.budget import Budget
+from privgmm.budget import Budget, Unit
 from privgmm.distances.matching import bottleneck_matching
 from privgmm.distances.parameters import dist_param
 from privgmm.errors import BudgetExceeded, PrivGMMError
 from privgmm.learners.em import EM
 from privgmm.learners.learner import BlockRandomness
-from privgmm.ledger.memory import MemoryLedger, Unit
-from privgmm.methods.calibration import calibrate
+from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import SeededNoise
 from privgmm.release import Outcome, Refusal, Release, release

@@ -56,7 +56,10 @@ def test_it_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     needed = {
         "privgmm/py.typed",
-        *(f"privgmm/records/schema/{path.name}" for path in (ROOT / "privgmm" / "records" / "schema").iterdir()),
+        *(
+            f"privgmm/records/schema/{path.name}"
+            for path in (ROOT / "privgmm" / "records" / "schema").iterdir()
+        ),
         "privgmm/dashboard/theorem/drag.js",
         "privgmm/_app/.streamlit/config.toml",
         *(f"privgmm/_app/{page.path}" for page in PAGES),

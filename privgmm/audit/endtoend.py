@@ -18,8 +18,8 @@ from privgmm.audit.findings import Finding, clopper_pearson, within
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
-from privgmm.methods.calibration import checked, lifted_plan
-from privgmm.methods.plan import Plan
+from privgmm.methods.calibration import lifted_plan
+from privgmm.methods.plan import Plan, checked
 from privgmm.mixture import MixtureBatch
 from privgmm.privacy.noise import DiscreteGaussian, SeededNoise
 from privgmm.stages.agreement.blocks import deal, rows_of_blocks

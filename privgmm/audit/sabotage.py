@@ -31,15 +31,14 @@ from privgmm.distances.all_pairs import component_tables
 from privgmm.distances.matching import bottleneck_matchings
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.privacy.noise import TruncatedLaplace
+from privgmm.privacy.noise import Randomness, TruncatedLaplace
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
 from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored, LiftedSpace, geometry_of
 from privgmm.stages.agreement.paper_space import PaperSpace
-from privgmm.stages.agreement.space import Randomness
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.refinement.noisy_moments import Refinement
 

@@ -23,8 +23,8 @@ from privgmm.audit.rounding import reference_free
 from privgmm.audit.sabotage import broken_findings
 from privgmm.audit.search import attack, small_plan
 from privgmm.learners.em import EM
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import calibrate
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.refinement.noisy_moments import Refinement
 

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from privgmm.budget import Budget
+from privgmm.budget import UNITS, Budget, Unit
 from privgmm.cli.arguments import DONE, Add, add_ledger, ledger_path
 from privgmm.cli.files import as_json, output, say
 from privgmm.cli.source import fingerprint_of
 from privgmm.errors import InvalidInput
-from privgmm.ledger.memory import UNITS, Standing, Unit
+from privgmm.ledger.protocol import Standing
 from privgmm.ledger.sqlite import (
     SQLiteLedger,
     find_account,

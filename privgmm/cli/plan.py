@@ -15,7 +15,8 @@ from privgmm.cli.arguments import (
     some_rows,
 )
 from privgmm.cli.files import as_json, progress_bar, say
-from privgmm.methods.plan import METHODS, Method
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Method
 from privgmm.methods.what_if import Question, epsilon_for, prospect, rows_for
 
 __all__ = ["add_plan"]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from privgmm.arrays import Array
+from privgmm.budget import Unit
 from privgmm.cli.arguments import (
     DONE,
     FAILED,
@@ -31,9 +32,9 @@ from privgmm.cli.source import Source, fingerprint_of, load_source
 from privgmm.data.jitter import jitter_widths, jittered
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.registry import LEARNERS, make_learner
-from privgmm.ledger.memory import Unit
 from privgmm.ledger.sqlite import SQLiteLedger
-from privgmm.methods.plan import METHODS, Plan
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_as_asked
 from privgmm.records.bundle import BUNDLE_ROOM, bundle_bytes, check_figures
 from privgmm.records.receipt import make_receipt, receipt_text

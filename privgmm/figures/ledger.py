@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from privgmm.budget import Budget
 from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed
-from privgmm.ledger.memory import Entry
+from privgmm.ledger.protocol import Entry
 from privgmm.privacy.composition import Spend, added, total
 
 __all__ = ["running_totals", "spending_alt_text", "spending_figure", "verdict_of"]

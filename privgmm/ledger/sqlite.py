@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import datetime
 import hashlib
 import hmac
@@ -25,10 +26,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from privgmm.budget import Budget
+from privgmm.budget import Budget, Unit, check_unit
 from privgmm.data.fingerprint import content_fingerprint, file_fingerprint
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.ledger.memory import Entry, Standing, Unit, check_cap_unit, check_unit
+from privgmm.ledger.protocol import Entry, Standing, check_cap_unit
 from privgmm.methods.plan import Plan
 from privgmm.privacy.composition import Measure, Spend, measure_for, total
 from privgmm.privacy.curves import ORDERS, RenyiCurve
@@ -320,7 +321,7 @@ class SQLiteLedger:
             return None
         return total(spends, delta if delta is not None or cap is None else cap.delta)
 
-    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> SQLiteIntent:
         """Write down a spend that is about to happen; on the disk when this returns.
 
         Raises
@@ -328,7 +329,7 @@ class SQLiteLedger:
         BudgetExceeded
             If the cap does not allow it. Then nothing is written.
         """
-        spend, text = Spend.of(plan), json.dumps(plan.to_dict(), sort_keys=True)
+        spend, text = plan.price(), json.dumps(plan.to_dict(), sort_keys=True)
         check_unit(unit, "unit")
         with transaction(self._path) as database:
             self._check_cap(database, spend, unit)
@@ -351,7 +352,7 @@ class SQLiteLedger:
                 f"INSERT INTO spends ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
                 tuple(row.values()),
             )
-            return int(cursor.lastrowid or 0)
+            return SQLiteIntent(self, int(cursor.lastrowid or 0), row["mark"])
 
     def conclude(self, entry: int, *, released: bool) -> None:
         """Write down how it ended. A refusal has spent its budget too."""
@@ -400,6 +401,19 @@ class SQLiteLedger:
             "UPDATE accounts SET measured = 1, measure_order = ? WHERE account = ?",
             (measure.order, self._account),
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class SQLiteIntent:
+    """A spend in a `SQLiteLedger`, on the disk already."""
+
+    ledger: SQLiteLedger
+    number: int
+    mark: str
+
+    def conclude(self, *, released: bool) -> None:
+        """Write down how it ended."""
+        self.ledger.conclude(self.number, released=released)
 
 
 def _own_path() -> Path:

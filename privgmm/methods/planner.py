@@ -1,108 +1,109 @@
-"""What will it take? Plans chosen for a number of rows, and what-if questions, without data.
+"""Plans on request: one policy for every door, and the two short forms of the library.
 
-Everything here is computed from public numbers: rows, blocks, components, dimensions, budget.
-The law of the block fits comes from `spread`, which ignores overlap between components; the
-search leaves a margin for that.
+`plan_for` answers a `PlanRequest`. `best_plan` and `calibrate` are the same question asked with
+plain arguments: everything left to the method, and everything in the user's hands.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 
-import numpy as np
-
-from privgmm.arrays import Array, positive, whole_number
-from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import calibrate, checked, lifted_plan
-from privgmm.methods.expectations import (
-    OUTLOOKS,
-    Core,
-    Outlook,
-    cheapest_core,
-    expected_cores,
-    forgiving_outlooks,
-    outlook_at,
-)
-from privgmm.methods.plan import METHODS, Method, Plan
-from privgmm.privacy.curves import RenyiCurve, gaussian_curve, lifted_mask_curve
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE
-from privgmm.stages.agreement.noise_levels import lifted_eta
-from privgmm.stages.agreement.scatter import component_weights
-from privgmm.stages.refinement.expected_error import best_refinement
+from privgmm.methods import registry
+from privgmm.methods.plan import Plan
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
+from privgmm.stages.refinement.noisy_moments import Refinement
 
-__all__ = ["best_plan", "hopeful_plan", "lifted_feasible", "plan_as_asked"]
-
-_ALPHAS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
-_BETA = 0.1
-_FEWEST_BLOCKS, _MOST_BLOCKS, _BLOCK_CHOICES = 40, 1000, 14
-_TIGHT_BLOCKS = (100, 200, 400)
+__all__ = ["Answer", "best_plan", "calibrate", "plan_for"]
 
 
-def _block_choices(n_rows: int, weights: Array, d: int) -> list[int]:
-    """Numbers of blocks worth trying: enough rows a block for the smallest component."""
-    least = math.ceil(9 * (d + 1) / float(weights.min()))
-    most = min(_MOST_BLOCKS, n_rows // least)
-    if most < _FEWEST_BLOCKS:
-        return []
-    return sorted({int(t) for t in np.geomspace(_FEWEST_BLOCKS, most, _BLOCK_CHOICES)})
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """A plan, and what stands against running it.
+
+    Parameters
+    ----------
+    plan : Plan
+    shortage : str
+        Why the rows are too few for it, and what would help; empty if they are expected to do,
+        and where every knob was set by hand and the plan can at least run.
+    """
+
+    plan: Plan
+    shortage: str
 
 
-def _fixed_curve(core: Core, eta: float, k: int, d: int) -> RenyiCurve:
-    """What test and mask cost together."""
-    gamma = 2 * core.radius * core.move + 2 * MEAN_TOLERANCE
-    return gaussian_curve(core.test.sigma) + k * lifted_mask_curve(gamma, eta, d + 1)
+def plan_for(request: PlanRequest) -> Answer:
+    """The plan that a request asks for.
+
+    What the request leaves open (alpha, blocks, refinement) the method chooses for the rows at
+    hand. If no choice is expected to release, a request that leaves everything open gets an
+    error; one that sets a knob gets the method's usual value for the other, and is told of the
+    shortage. With both knobs set the plan is made as asked.
+
+    Raises `InvalidInput` if there is no plan at all.
+    """
+    method = registry.get(request.method)
+    method.check(request)
+    if request.by_hand:
+        plan = method.calibrated(request, _refinement(request))
+        return Answer(plan, _cannot_run(plan, request))
+    enough = method.plans_only_for_enough
+    try:
+        plan = method.automatic(request)
+    except InvalidInput:
+        if request.automatic:
+            raise
+        plan, enough = method.calibrated(request, request.refinement), False
+    shortage = "" if enough else _too_few(plan, request)
+    return Answer(plan, _cannot_run(plan, request) or shortage)
 
 
-def _best_lifted(
-    n_rows: int,
-    budget: Budget,
-    beta: float,
-    k: int,
-    d: int,
-    weights: Array,
-    outlook: Outlook,
-    refine: bool,
-) -> Plan | None:
-    """The plan of least expected final error that the expected fits pass; None if none does."""
-    best: tuple[float, Plan] | None = None
-    for t in _block_choices(n_rows, weights, d):
-        cores = expected_cores(t, n_rows // t, tuple(map(float, weights)), d, budget.delta, outlook)
-        for alpha in _ALPHAS:
-            eta = lifted_eta(d, alpha, beta / k)
-            core = cheapest_core(cores, k, d, eta)
-            if core is None:
-                continue
-            fixed = _fixed_curve(core, eta, k, d)
-            steps, score = None, alpha
-            if refine:
-                found = best_refinement(n_rows, weights, d, alpha, fixed, budget)
-                if found is None:
-                    continue
-                steps, score = found[0], found[1].total
-            elif fixed.epsilon(budget.delta) > budget.epsilon:
-                continue
-            # a coarser start and more blocks must earn their keep
-            score *= 1 + 0.01 * alpha + 0.02 * t / _MOST_BLOCKS
-            if best is None or score < best[0]:
-                smallest = None if k == 1 else float(weights.min())
-                plan = lifted_plan(
-                    budget, alpha, beta, k, d, steps, core.test, smallest, radius=core.radius
-                )
-                best = score, plan
-    return None if best is None else best[1]
+def _refinement(request: PlanRequest) -> Refinement | None:
+    """For a plan by hand: as given, or where asked for the one the method would choose."""
+    if request.refine is not True:
+        return request.refinement
+    try:
+        return registry.get(request.method).automatic(request.but(alpha=None, n_blocks=None)).refine
+    except InvalidInput:
+        # no automatic plan to take one from: what was set by hand is tried as it is
+        return None
+
+
+def _cannot_run(plan: Plan, request: PlanRequest) -> str:
+    """Why the plan cannot run at all on so few rows."""
+    n = request.n_rows
+    if n is None or n >= plan.least_units:
+        return ""
+    t, k, d = plan.n_blocks, request.n_components, request.n_features
+    return (
+        f"{n} {request.units} in {t} blocks leave {n // t} per block, but {k} components in {d} "
+        f"dimensions need at least {plan.agreement.least_rows}: use fewer blocks, fewer "
+        f"components or more {request.units}"
+    )
+
+
+def _too_few(plan: Plan, request: PlanRequest) -> str:
+    """Why the plan is not expected to release."""
+    if request.n_rows is None or plan.rows_needed() <= request.n_rows:
+        return ""
+    others = "" if request.method == DEFAULT_METHOD else f"use method {DEFAULT_METHOD!r}, "
+    return (
+        f"method {request.method!r} takes about {plan.rows_needed():.2g} {request.units} here and "
+        f"there are {request.n_rows}: {others}raise epsilon, or set alpha and n_blocks to try "
+        "anyway"
+    )
 
 
 def best_plan(
     n_rows: int,
     *,
-    method: Method = "lifted",
+    method: str = DEFAULT_METHOD,
     epsilon: float,
     delta: float,
     n_components: int,
     n_features: int,
-    beta: float = _BETA,
+    beta: float = 0.1,
     smallest_weight: float | None = None,
     separation: float | None = None,
     forgiving: bool = False,
@@ -111,19 +112,21 @@ def best_plan(
     """The Auto choice: blocks, split, test, mask and refinement for so many rows.
 
     Chooses the plan with the least expected final error among those expected to release in
-    95 % of runs. Uses public numbers only, is deterministic and quick.
+    95 % of runs. Uses public numbers only, is deterministic and quick. (Methods `paper` and
+    `tight` give their best plan also where the rows do not suffice: ask `Plan.rows_needed`.)
 
     Parameters
     ----------
     n_rows : int
         How many rows there are (public).
-    method : {"lifted", "tight", "paper"}
+    method : str
+        A name in `privgmm.methods.names()`.
     epsilon, delta : float
         The TOTAL budget.
     n_components, n_features : int
         k and d.
     beta : float
-        The coarse release may miss its alpha this often.
+        The masked mixture may miss its alpha this often.
     smallest_weight : float, optional
         The smallest component weight to plan for; 0.7 / k by default.
     separation : float, optional
@@ -134,174 +137,77 @@ def best_plan(
         that scatter up to two and a half times as widely as those of Gaussian rows. Costs some
         accuracy and rows, no privacy.
     refine : bool
-        Whether to sharpen the coarse release by noisy passes over all rows.
+        Whether to sharpen the masked mixture by noisy passes over all rows.
 
     Raises
     ------
     InvalidInput
-        If no plan is expected to release, with the rows it would take.
+        If no plan is expected to release.
     """
-    if method not in METHODS:
-        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    n = whole_number(n_rows, "n_rows", 1)
-    budget = Budget(epsilon, delta)
-    b = positive(beta, "beta", below=1.0)
-    k = whole_number(n_components, "n_components", 1)
-    d = whole_number(n_features, "n_features", 1)
-    if method == "paper":
-        return calibrate(
-            "paper", epsilon=epsilon, delta=delta, alpha=0.5, beta=b, n_components=k, n_features=d
-        )
-    if method == "tight":
-        return _best_tight(n, budget, b, k, d, _weights(k, smallest_weight, OUTLOOKS[0]))
-    tries = forgiving_outlooks(k) if forgiving else OUTLOOKS
-    if separation is not None:
-        if forgiving:
-            raise InvalidInput("separation and forgiving exclude each other: give one of them")
-        tries = (outlook_at(positive(separation, "separation")),)
-    for outlook in tries:
-        weights = _weights(k, smallest_weight, outlook)
-        plan = _best_lifted(n, budget, b, k, d, weights, outlook, refine)
-        if plan is not None:
-            return checked(plan)
-    raise InvalidInput(
-        f"no plan is expected to release {k} components in {d} dimensions from {n} rows within "
-        f"{budget}: raise epsilon or delta, bring more rows, or use calibrate to try anyway"
-    )
-
-
-def plan_as_asked(
-    n_rows: int,
-    *,
-    method: Method,
-    epsilon: float,
-    delta: float,
-    n_components: int,
-    n_features: int,
-    alpha: float | None = None,
-    n_blocks: int | None = None,
-    forgiving: bool = False,
-) -> Plan:
-    """What a front door asks for: with an `alpha` the plan of `calibrate`, else of `best_plan`."""
-    if alpha is None:
-        return best_plan(
-            n_rows,
-            method=method,
-            epsilon=epsilon,
-            delta=delta,
-            n_components=n_components,
-            n_features=n_features,
-            forgiving=forgiving,
-        )
-    return calibrate(
-        method,
-        epsilon=epsilon,
-        delta=delta,
-        alpha=alpha,
+    request = PlanRequest(
         n_components=n_components,
         n_features=n_features,
-        n_blocks=n_blocks,
-    )
-
-
-def _weights(k: int, smallest: float | None, outlook: Outlook) -> Array:
-    if smallest is None and k > 1:
-        smallest = outlook.balance / k
-    return component_weights(k, smallest)
-
-
-def hopeful_plan(
-    n_rows: int,
-    budget: Budget,
-    beta: float,
-    k: int,
-    d: int,
-    smallest_weight: float | None = None,
-    *,
-    forgiving: bool = False,
-) -> Plan | None:
-    """The plan of the most hopeful outlook, quicker to find than `best_plan`; None if none."""
-    for outlook in _hopeful(k, forgiving):
-        weights = _weights(k, smallest_weight, outlook)
-        plan = _best_lifted(n_rows, budget, beta, k, d, weights, outlook, refine=True)
-        if plan is not None:
-            return checked(plan)
-    return None
-
-
-def lifted_feasible(
-    n_rows: int,
-    budget: Budget,
-    k: int,
-    d: int,
-    smallest_weight: float | None = None,
-    *,
-    forgiving: bool = False,
-) -> bool:
-    """Whether `best_plan` would find a lifted plan for so many rows, without building it."""
-    return any(
-        _fits_budget(n_rows, budget, k, d, _weights(k, smallest_weight, outlook), outlook)
-        for outlook in _hopeful(k, forgiving)
-    )
-
-
-def _hopeful(k: int, forgiving: bool) -> tuple[Outlook, ...]:
-    """Outlooks that decide alone: what a careful one allows, the most hopeful allows too.
-
-    Forgiving ones are not ordered like that; the last are the likeliest to allow a plan.
-    """
-    return forgiving_outlooks(k)[::-1] if forgiving else OUTLOOKS[-1:]
-
-
-def _fits_budget(
-    n_rows: int, budget: Budget, k: int, d: int, weights: Array, outlook: Outlook
-) -> bool:
-    eta = lifted_eta(d, _ALPHAS[-1], _BETA / k)
-    for t in _block_choices(n_rows, weights, d):
-        cores = expected_cores(t, n_rows // t, tuple(map(float, weights)), d, budget.delta, outlook)
-        core = cheapest_core(cores, k, d, eta)
-        if core is None:
-            continue
-        fixed = _fixed_curve(core, eta, k, d)
-        if best_refinement(n_rows, weights, d, _ALPHAS[-1], fixed, budget) is not None:
-            return True
-    return False
-
-
-def _best_tight(n: int, budget: Budget, beta: float, k: int, d: int, weights: Array) -> Plan:
-    """The plan with the smallest alpha that n rows are expected to pass.
-
-    If no alpha up to one passes, the plan that asks for the fewest rows.
-    """
-    fewest: tuple[float, Plan] | None = None
-    for alpha in (0.1, 0.2, 0.35, 0.5, 0.75, 1.0):
-        for t in _TIGHT_BLOCKS:
-            try:
-                plan = _tight_plan(budget, alpha, beta, k, d, t, weights)
-            except InvalidInput:
-                # too few blocks for this budget: larger numbers follow
-                continue
-            needed = plan.rows_needed()
-            if fewest is None or needed < fewest[0]:
-                fewest = needed, plan
-        if fewest is not None and fewest[0] <= n:
-            return fewest[1]
-    if fewest is None:
-        raise InvalidInput(f"no number of blocks lets method 'tight' pass within {budget}")
-    return fewest[1]
-
-
-def _tight_plan(
-    budget: Budget, alpha: float, beta: float, k: int, d: int, t: int, weights: Array
-) -> Plan:
-    plan = calibrate(
-        "tight",
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        alpha=alpha,
+        n_rows=n_rows,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
         beta=beta,
-        n_components=k,
-        n_features=d,
-        n_blocks=t,
+        smallest_weight=smallest_weight,
+        separation=separation,
+        forgiving=forgiving,
+        refine=refine,
     )
-    return dataclasses.replace(plan, smallest_weight=None if k == 1 else float(weights.min()))
+    return registry.get(method).automatic(request)
+
+
+def calibrate(
+    method: str,
+    *,
+    epsilon: float,
+    delta: float,
+    alpha: float,
+    beta: float = 0.1,
+    n_components: int,
+    n_features: int,
+    n_blocks: int | None = None,
+    refine: Refinement | None = None,
+    separation: float = 4.0,
+) -> Plan:
+    """A plan for one release, every knob in the user's hands.
+
+    Parameters
+    ----------
+    method : str
+        A name in `privgmm.methods.names()`: Algorithms 1 and 2 with the paper's constants
+        (`paper`); the same with exact accounting (`tight`); the mean of the agreeing blocks in
+        the lifted space (`lifted`).
+    epsilon, delta : float
+        The TOTAL budget of the release. Method `paper` can spend at most ``2 ln(2) / 3``.
+    alpha, beta : float
+        The masked mixture is within alpha of what went into the mask with probability 1 - beta:
+        in dist_Param for `paper` and `tight` (alpha at most 1), in lifted distance for `lifted`.
+    n_components, n_features : int
+        k and d.
+    n_blocks : int, optional
+        t. By default the method's own: for `paper` the smallest that is sure to pass when all
+        blocks agree, else ``400 / min(epsilon, 1)``.
+    refine : Refinement, optional
+        Noisy passes over all rows, within the same budget (`tight` and `lifted`).
+    separation : float
+        How many standard deviations apart the nearest two means are expected to be (`lifted`).
+        Nearer ones are refused; expecting them nearer asks for more rows.
+    """
+    chosen = registry.get(method)
+    request = PlanRequest(
+        n_components=n_components,
+        n_features=n_features,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        alpha=alpha,
+        n_blocks=n_blocks,
+        beta=beta,
+        separation=separation,
+        refine=refine,
+    )
+    return chosen.calibrated(request, refine)

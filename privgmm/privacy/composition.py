@@ -1,6 +1,7 @@
-"""What several releases from one data set cost together.
+"""What the stages of one release cost together, and what several releases do.
 
-The ledger keeps the spends; this says what they add up to, and whether one more fits a cap.
+`price_of` adds up the stages of a plan. The ledger keeps the spends; `total` says what they add up
+to, and `Measure` whether one more fits a cap.
 
 Notes
 -----
@@ -42,12 +43,9 @@ import numpy as np
 from privgmm.arrays import Array, positive
 from privgmm.budget import Budget
 from privgmm.errors import BudgetExceeded, InvalidInput
-from privgmm.methods.plan import Plan
 from privgmm.privacy.curves import ORDERS, RenyiCurve
-from privgmm.privacy.noise import DiscreteGaussian
-from privgmm.stages.agreement.votes import AgreementTest
 
-__all__ = ["Measure", "Spend", "added", "measure_for", "total"]
+__all__ = ["Measure", "Price", "Spend", "added", "measure_for", "price_of", "total"]
 
 _CONVERSION_SHARE = 0.1
 """Of a cap's delta: what the conversion gets. The rest is for shortfalls, which add up, while
@@ -55,6 +53,8 @@ the conversion feels its share only through a logarithm."""
 
 _ROUNDING = 1e-9
 _MANY = 10**6
+_LEAST = 1e-12
+"""An epsilon is positive, even that of a release that cannot leak."""
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 _Charges = Callable[["Spend"], tuple[Array, Array]]
@@ -78,14 +78,81 @@ class Spend:
     curve: RenyiCurve | None
     shortfall: float
 
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+    """What one stage of a release costs.
+
+    Parameters
+    ----------
+    curves : tuple of RenyiCurve
+        The Rényi accounts of what it draws; none if it is priced by (epsilon, delta) alone.
+    shortfall : float
+        The delta it needs beside the curves.
+    gate : bool
+        Whether the stage may end the release, and its shortfall is the chance to go on where a
+        neighbouring data set never does. `price_of` says why such a first stage costs less.
+    budget : Budget or None
+        The price of a stage without a curve.
+    """
+
+    curves: tuple[RenyiCurve, ...]
+    shortfall: float = 0.0
+    gate: bool = False
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.curves) == (self.budget is not None):
+            raise InvalidInput("a price is made of curves or of a budget, one of the two")
+
     @classmethod
-    def of(cls, plan: Plan) -> Spend:
-        """The price of a plan, computed afresh."""
-        budget = plan.spent()
-        if not isinstance(plan.test, AgreementTest):
-            return cls(budget, None, budget.delta)
-        chance = DiscreteGaussian(plan.test.sigma).survival(plan.test.threshold)
-        return cls(budget, plan.curve(), chance)
+    def of_budget(cls, budget: Budget) -> Price:
+        """The price of a stage known by its (epsilon, delta) alone."""
+        return cls((), budget.delta, budget=budget)
+
+
+def price_of(prices: Sequence[Price], delta: float) -> Spend:
+    """What stages cost one after another, converted at `delta`.
+
+    Parameters
+    ----------
+    prices : sequence of Price
+        In the order in which the stages run; each may look at what the ones before it published.
+    delta : float
+        Where to convert.
+
+    Notes
+    -----
+    Fix two neighbours. If the first stage is a gate, there are two cases. Either both neighbours
+    may pass it, and then all curves add. Or one of them never passes: it always refuses, and the
+    other goes on with probability at most the gate's shortfall, so that the pair is
+    (0, shortfall)-close whatever the later stages are. The cases exclude each other, so the whole
+    is what the curves prove at the SAME delta, if that is no less than the shortfall.
+
+    The shortfall of any other stage, a later gate included, is taken off delta before the
+    conversion: given what was published before, its part of the output may lie outside what the
+    curve bounds with that probability. A stage without a curve counts with its epsilon at every
+    order and its delta as shortfall; alone it keeps its own price.
+    """
+    if not prices:
+        raise InvalidInput("a release needs at least one stage")
+    first = prices[0]
+    if len(prices) == 1 and first.budget is not None:
+        return Spend(first.budget, None, first.budget.delta)
+    losses = np.zeros_like(ORDERS)
+    for price in prices:
+        for curve in price.curves:
+            losses = losses + curve.values
+        if price.budget is not None:
+            losses = losses + price.budget.epsilon
+    gate = first.shortfall if first.gate else 0.0
+    rest = math.fsum(price.shortfall for price in (prices[1:] if first.gate else prices))
+    at = max(delta, gate)
+    whole = RenyiCurve(losses)
+    if rest >= at:
+        # nothing is left for the conversion: the plain sums are all that can be said
+        return Spend(Budget(_MANY, min(max(at, rest), _BELOW_ONE)), whole, max(gate, rest))
+    return Spend(Budget(max(whole.epsilon(at - rest), _LEAST), at), whole, max(gate, rest))
 
 
 def added(spends: Iterable[Spend]) -> Budget:

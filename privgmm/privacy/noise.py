@@ -27,6 +27,7 @@ __all__ = [
     "DiscreteGaussian",
     "NoiseSource",
     "RandomState",
+    "Randomness",
     "SecureNoise",
     "SeededNoise",
     "TruncatedLaplace",
@@ -37,7 +38,20 @@ enable_features("contrib")
 
 
 @runtime_checkable
-class NoiseSource(Protocol):
+class Randomness(Protocol):
+    """What a mask draws: standard normals and uniform permutations."""
+
+    def normal(self, shape: int | tuple[int, ...]) -> Array:
+        """Independent standard normal draws."""
+        ...
+
+    def permutation(self, n: int) -> IntArray:
+        """A uniformly random order of 0..n-1."""
+        ...
+
+
+@runtime_checkable
+class NoiseSource(Randomness, Protocol):
     """Everything a release draws."""
 
     @property

@@ -25,8 +25,9 @@ from privgmm.data.datasets import (
 )
 from privgmm.errors import InvalidInput
 from privgmm.learners.registry import LEARNERS
-from privgmm.methods.plan import Method, Plan
-from privgmm.methods.planner import plan_as_asked
+from privgmm.methods.plan import Plan
+from privgmm.methods.planner import plan_for
+from privgmm.methods.request import PlanRequest
 
 __all__ = [
     "DEFAULT_LEARNER",
@@ -162,66 +163,46 @@ Rows: TypeAlias = GeneratedRows | SampleRows | FileRows
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """One release: where its rows come from and what is promised.
+    """One release: where its rows come from, what was asked, and how.
 
     Parameters
     ----------
     rows : GeneratedRows, SampleRows or FileRows
-    method : str
-    epsilon, delta : float
-    n_components : int
-    alpha : float or None
-        None lets `best_plan` choose accuracy, blocks and refinement.
-    n_blocks : int or None
-        With `alpha`, the number of blocks; None for the method's own choice.
+    request : PlanRequest
+        What the plan was asked for.
     seed : int or None
         None for cryptographic noise.
     learner : str
         A name in `privgmm.learners.registry.LEARNERS`.
-    forgiving : bool
-        Whether `best_plan` plans for real data.
     """
 
     rows: Rows
-    method: Method
-    epsilon: float
-    delta: float
-    n_components: int
-    alpha: float | None = None
-    n_blocks: int | None = None
+    request: PlanRequest
     seed: int | None = None
     learner: str = DEFAULT_LEARNER
-    forgiving: bool = False
 
-    def plan(self, n_rows: int, n_features: int) -> Plan:
-        """The plan for so many rows and columns."""
-        return plan_as_asked(
-            n_rows,
-            method=self.method,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_components=self.n_components,
-            n_features=n_features,
-            alpha=self.alpha,
-            n_blocks=self.n_blocks,
-            forgiving=self.forgiving,
-        )
+    def plan(self) -> Plan:
+        """The plan that is made again."""
+        return plan_for(self.request).plan
 
     def plan_code(self) -> str:
         """The same in Python."""
+        asked = self.request
         promise = (
-            f"    epsilon={self.epsilon!r},\n    delta={self.delta!r},\n"
-            f"    n_components={self.n_components},\n    n_features=data.n_features,\n"
+            f"    epsilon={asked.epsilon!r},\n    delta={asked.delta!r},\n"
+            f"    n_components={asked.n_components},\n    n_features=data.n_features,\n"
         )
-        allowance = "    forgiving=True,\n" if self.forgiving else ""
-        if self.alpha is None:
+        allowance = "    forgiving=True,\n" if asked.forgiving else ""
+        if asked.automatic:
             return (
                 "from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n"
-                f"    method={self.method!r},\n{promise}{allowance})"
+                f"    method={asked.method!r},\n{promise}{allowance})"
             )
         return (
-            f"from privgmm import calibrate\n\nplan = calibrate(\n    {self.method!r},\n{promise}"
-            f"    alpha={self.alpha!r},\n    n_blocks={self.n_blocks!r},\n)"
+            "from privgmm import PlanRequest, plan_for\n\nrequest = PlanRequest(\n"
+            f"    n_rows=data.n_rows,\n    method={asked.method!r},\n{promise}"
+            f"    alpha={asked.alpha!r},\n    n_blocks={asked.n_blocks!r},\n{allowance})\n"
+            "plan = plan_for(request).plan"
         )
 
     def release_code(self) -> str:
@@ -256,7 +237,7 @@ def _steps(run: Run) -> list[_Step]:
         "knows the seed can take the noise away: for teaching, not for real people's data."
     )
     return [
-        _Step("The rows: one a person, no bounds on their values.", run.rows.code()),
+        _Step("The rows: one per person, no bounds on their values.", run.rows.code()),
         _Step(
             "The plan: every number the release will use, chosen without looking at a row.",
             run.plan_code(),

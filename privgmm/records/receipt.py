@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privgmm.budget import Budget
+from privgmm.budget import Budget, Unit
 from privgmm.data.jitter import jitter_widths
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.ledger.memory import Unit
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
 from privgmm.results import Refusal, Release

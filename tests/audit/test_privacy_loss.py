@@ -19,9 +19,8 @@ from privgmm.audit.privacy_loss import (
 )
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import best_plan
+from privgmm.methods.planner import best_plan, calibrate
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.curves import ORDERS, lifted_mask_curve, paper_mask_curve
 from privgmm.privacy.noise import noise_source

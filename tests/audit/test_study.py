@@ -10,7 +10,8 @@ import pytest
 from privgmm.audit import run_audit
 from privgmm.audit.endtoend import opposite, proved_epsilon, tiny_plan
 from privgmm.mixture import Mixture
-from privgmm.stages.agreement.algorithm_1 import Bottom, private_populous_estimator
+from privgmm.stages.agreement.algorithm_1 import private_populous_estimator
+from privgmm.stages.stage import Bottom
 
 pytestmark = pytest.mark.study
 

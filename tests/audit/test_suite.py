@@ -18,9 +18,10 @@ from privgmm.audit.sabotage import NoSeparation, PickOne, SharedSweeps
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.stages.agreement.algorithm_1 import Bottom, private_populous_estimator
+from privgmm.stages.agreement.algorithm_1 import private_populous_estimator
 from privgmm.stages.agreement.lifted_geometry import lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
+from privgmm.stages.stage import Bottom
 
 BROKEN = [
     "half the mask noise (drawn)",

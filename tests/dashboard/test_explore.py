@@ -41,7 +41,7 @@ from privgmm.errors import PrivGMMError
 from privgmm.learners import registry as choice
 from privgmm.learners.em import EM
 from privgmm.learners.registry import LEARNERS, LearnerKind
-from privgmm.methods.calibration import METHODS
+from privgmm.methods import METHODS
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows, SampleRows, script
 from privgmm.release import Outcome, Refusal, Release, release

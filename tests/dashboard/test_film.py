@@ -17,7 +17,7 @@ from privgmm.dashboard.film.page import SECONDS, is_due
 from privgmm.dashboard.film.scenes import scene
 from privgmm.dashboard.shared import state
 from privgmm.data.datasets import generate, random_mixture
-from privgmm.methods.calibration import calibrate
+from privgmm.methods.planner import calibrate
 from privgmm.release import Release, release
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")

@@ -11,8 +11,8 @@ from privgmm.figures.ledger import (
     spending_figure,
     verdict_of,
 )
-from privgmm.ledger.memory import Entry
-from privgmm.methods.calibration import calibrate
+from privgmm.ledger.protocol import Entry
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.composition import Spend, added, total
 
 PLANS = [

@@ -14,7 +14,7 @@ from privgmm.figures.what_if import (
     curves_alt_text,
     error_figure,
 )
-from privgmm.methods.plan import METHODS
+from privgmm.methods import METHODS
 from privgmm.methods.what_if import Prospect
 
 CURVE = tuple(

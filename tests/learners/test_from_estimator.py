@@ -24,7 +24,7 @@ from privgmm.errors import InvalidInput
 from privgmm.estimator import PrivateGaussianMixture
 from privgmm.learners.em import EM
 from privgmm.learners.from_estimator import FromEstimator, full_covariances
-from privgmm.methods.calibration import calibrate
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.release import Release, release
 from tests.learners.learner_contract import asymmetric_mixture, check_learner, same_fit

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.budget import Budget
+from privgmm.budget import Budget, Unit
 from privgmm.errors import BudgetExceeded
-from privgmm.ledger.memory import Unit
 from privgmm.ledger.sqlite import SQLiteLedger
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import calibrate
 from privgmm.release import release
 
 __all__ = ["PLAN", "ROWS", "Watched", "children", "keep_releasing", "race", "spend_until_full"]

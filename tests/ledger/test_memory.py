@@ -13,8 +13,8 @@ from privgmm.budget import Budget
 from privgmm.errors import BudgetExceeded, InvalidInput
 from privgmm.ledger.memory import MemoryLedger
 from privgmm.ledger.sqlite import SQLiteLedger
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.composition import Measure, Spend, total
 
 

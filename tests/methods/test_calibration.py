@@ -11,12 +11,15 @@ import pytest
 from scipy.stats import chi, norm
 
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.methods.calibration import best_core, calibrate, checked
-from privgmm.methods.plan import METHODS, Method, friend_radius
+from privgmm.methods import METHODS
+from privgmm.methods.lifted.cores import best_core
+from privgmm.methods.plan import Method, checked
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.stage import friend_radius
 from privgmm.stages.agreement.votes import AgreementTest, h_index
 from privgmm.stages.refinement.noisy_moments import Refinement
 

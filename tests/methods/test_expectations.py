@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privgmm.methods.calibration import component_gap
-from privgmm.methods.expectations import OUTLOOKS, cheapest_core, expected_cores, outlook_at
-from privgmm.methods.plan import core_sensitivity, required_separation
+from privgmm.methods.lifted.cores import component_gap
+from privgmm.methods.lifted.expectations import OUTLOOKS, cheapest_core, expected_cores, outlook_at
+from privgmm.stages.agreement.votes import core_sensitivity, required_separation
 
 
 @pytest.mark.parametrize("outlook", OUTLOOKS)

@@ -12,21 +12,16 @@ import pytest
 
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.methods.calibration import calibrate
-from privgmm.methods.plan import (
-    METHODS,
-    Method,
-    Plan,
-    core_sensitivity,
-    friend_radius,
-    required_separation,
-)
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Method, Plan
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.curves import gaussian_curve, lifted_mask_curve, paper_mask_curve
 from privgmm.stages.agreement import lemmas as constants
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.agreement.stage import friend_radius
+from privgmm.stages.agreement.votes import AgreementTest, core_sensitivity, required_separation
 from privgmm.stages.refinement.noisy_moments import Refinement
 
 REFINE = Refinement((60.0, 90.0), (4.0, 3.0))

@@ -14,8 +14,8 @@ from scipy.stats import chi
 
 from privgmm.errors import InvalidInput
 from privgmm.methods import calibration
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Method, Plan
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.curves import ORDERS
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.lifted_space import LiftedSpace

@@ -9,13 +9,14 @@ import pytest
 
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import calibrate, component_gap
-from privgmm.methods.plan import Plan, required_separation
-from privgmm.methods.planner import best_plan, hopeful_plan, lifted_feasible
+from privgmm.methods.lifted.cores import component_gap
+from privgmm.methods.plan import Plan
+from privgmm.methods.planner import best_plan, calibrate, hopeful_plan, lifted_feasible
 from privgmm.mixture import Mixture
 from privgmm.stages.agreement.lifted_geometry import lift, lifted_distance
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.scatter import component_weights, simulated_distances
+from privgmm.stages.agreement.votes import required_separation
 from privgmm.stages.refinement.expected_error import forecast_error
 
 CASES = [(2, 2, 40_000, 1.0), (1, 5, 100_000, 1.0), (3, 2, 300_000, 0.5), (2, 1, 30_000, 2.0)]

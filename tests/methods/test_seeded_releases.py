@@ -10,6 +10,9 @@ import pytest
 
 from tests.methods.seeded_releases import CASES, FILE, machine, record
 
+DERIVED = "/result/plan/gamma"
+"""Of picked fits gamma follows from tau since it is no longer stored: the same but for rounding."""
+
 KEPT: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 SAME_MACHINE = KEPT["machine"] == machine()
 
@@ -31,6 +34,8 @@ def differences(kept: Any, now: Any, place: str = "") -> list[str]:
             for i, pair in enumerate(zip(kept, now, strict=True))
             for line in differences(*pair, f"{place}/{i}")
         ]
+    if place == DERIVED and math.isclose(kept, now, rel_tol=1e-7):
+        return []
     if isinstance(kept, float) and isinstance(now, float) and not SAME_MACHINE:
         alike = math.isclose(kept, now, rel_tol=1e-5, abs_tol=1e-7)
     else:

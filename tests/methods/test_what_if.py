@@ -8,7 +8,8 @@ import math
 
 import pytest
 
-from privgmm.methods.plan import METHODS, Method
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Method
 from privgmm.methods.what_if import Question, along_rows, alpha_for, epsilon_for, prospect, rows_for
 
 PLANE, LINE = Question(2, 2), Question(1, 1)

@@ -17,8 +17,8 @@ from privgmm.distances.parameters import dist_gmm, dist_param
 from privgmm.learners.em import EM
 from privgmm.learners.moments import Moments
 from privgmm.learners.registry import make_learner
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Method, Plan
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.release import Refusal, Release, release
 from privgmm.stages.refinement.noisy_moments import Refinement

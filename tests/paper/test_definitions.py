@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 from privgmm.budget import Budget
 from privgmm.data.datasets import generate, random_mixture, well_separated
 from privgmm.distances.total_variation import gaussian_tv
-from privgmm.methods.calibration import calibrate
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.release import release
 

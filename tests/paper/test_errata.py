@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 from privgmm.arrays import Array
 from privgmm.distances.total_variation import gaussian_hockey_stick
-from privgmm.methods.calibration import calibrate
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.noise import TruncatedLaplace
 from privgmm.stages.agreement import lemmas as constants
 from privgmm.stages.agreement.algorithm_1 import PopulousTest

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
-from privgmm.privacy.noise import SeededNoise, TruncatedLaplace
-from privgmm.stages.agreement.algorithm_1 import Bottom, PopulousTest, private_populous_estimator
+from privgmm.privacy.noise import Randomness, SeededNoise, TruncatedLaplace
+from privgmm.stages.agreement.algorithm_1 import PopulousTest, private_populous_estimator
 from privgmm.stages.agreement.lemmas import block_minimum
-from privgmm.stages.agreement.space import Randomness
 from privgmm.stages.agreement.votes import friend_counts
+from privgmm.stages.stage import Bottom
 
 RADIUS = 2.0
 """r: items this near are hidden by the mask; z = 1, so two items vote within r/2 = 1."""

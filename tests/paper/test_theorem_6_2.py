@@ -14,8 +14,8 @@ import pytest
 from privgmm.arrays import Array
 from privgmm.distances.parameters import dist_gmm, dist_param
 from privgmm.learners.learner import BlockRandomness, block_seeds
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.release import Refusal, Release, release
 from privgmm.stages.agreement.algorithm_1 import PopulousTest

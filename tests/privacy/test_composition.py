@@ -12,8 +12,9 @@ import pytest
 from privgmm.arrays import Array
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import calibrate
-from privgmm.methods.plan import METHODS, Method
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Method
+from privgmm.methods.planner import calibrate
 from privgmm.privacy.composition import Measure, Spend, added, total
 from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian

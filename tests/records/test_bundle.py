@@ -20,7 +20,7 @@ import pytest
 from nbclient import NotebookClient
 
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import calibrate
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.records.bundle import BUNDLE_ROOM, bundle_bytes, check_figures, make_bundle
 from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt

@@ -19,8 +19,9 @@ import privgmm
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.ledger.sqlite import SQLiteLedger, content_fingerprint
-from privgmm.methods.calibration import calibrate
-from privgmm.methods.plan import METHODS, Method, Plan
+from privgmm.methods import METHODS
+from privgmm.methods.plan import Method, Plan
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import (
     RECEIPT_SCHEMA,

@@ -14,7 +14,7 @@ from privgmm.dashboard.shared.sliders import (
 from privgmm.dashboard.shared.state import Settings
 from privgmm.data.datasets import Dataset
 from privgmm.learners.registry import LEARNERS
-from privgmm.methods.calibration import METHODS
+from privgmm.methods import METHODS
 
 __all__ = ["choose_settings", "show_misfit"]
 

@@ -35,7 +35,7 @@ from privgmm.data.datasets import Dataset
 from privgmm.errors import PrivGMMError
 from privgmm.figures.mixtures import figure_alt_text, ghosts_label, mixtures_figure
 from privgmm.learners.registry import LEARNERS
-from privgmm.methods.calibration import METHODS
+from privgmm.methods import METHODS
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows
 from privgmm.release import Release

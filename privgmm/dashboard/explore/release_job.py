@@ -12,6 +12,7 @@ from concurrent.futures import wait
 
 import streamlit as st
 
+from privgmm.budget import Unit
 from privgmm.dashboard.explore.data_panel import Chosen
 from privgmm.dashboard.explore.result import nonprivate_of
 from privgmm.dashboard.shared import state
@@ -22,7 +23,7 @@ from privgmm.dashboard.shared.jobs import Cancelled, Job, Ticket, redraw
 from privgmm.data.datasets import Dataset
 from privgmm.learners.learner import Learner
 from privgmm.learners.registry import make_learner
-from privgmm.ledger.memory import Ledger, Unit
+from privgmm.ledger.protocol import Ledger
 from privgmm.ledger.sqlite import SQLiteLedger
 from privgmm.methods.plan import Plan
 from privgmm.records.notebook import Rows

@@ -20,9 +20,8 @@ from privgmm.data.datasets import Dataset, generate, random_mixture
 from privgmm.figures.film import BLOCK_LOOKS, Window, window_of
 from privgmm.learners.em import EM
 from privgmm.learners.registry import make_learner
-from privgmm.methods.calibration import calibrate
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import best_plan
+from privgmm.methods.planner import best_plan, calibrate
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
 from privgmm.records.notebook import DEFAULT_LEARNER

@@ -23,7 +23,7 @@ from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.sliders import DELTAS
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.figures.ledger import spending_alt_text, spending_figure
-from privgmm.ledger.memory import Standing
+from privgmm.ledger.protocol import Standing
 from privgmm.privacy.composition import added
 from privgmm.records.bundle import bundle_bytes
 from privgmm.records.receipt import receipt_text

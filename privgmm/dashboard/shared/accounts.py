@@ -19,7 +19,7 @@ import streamlit as st
 
 from privgmm.budget import Budget
 from privgmm.dashboard.explore.data_panel import Chosen
-from privgmm.ledger.memory import Entry
+from privgmm.ledger.protocol import Entry
 from privgmm.ledger.sqlite import SQLiteLedger
 from privgmm.records.notebook import FileRows, Rows
 from privgmm.records.receipt import make_receipt

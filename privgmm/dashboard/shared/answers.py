@@ -16,7 +16,8 @@ from privgmm.dashboard.shared.jobs import Board
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Method, Plan
 from privgmm.methods.planner import lifted_feasible, plan_as_asked
-from privgmm.methods.what_if import Question, first_step, rows_for
+from privgmm.methods.searching import first_step
+from privgmm.methods.what_if import Question, rows_for
 
 __all__ = [
     "BOARD",

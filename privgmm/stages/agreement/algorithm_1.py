@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
 from privgmm.privacy.noise import RandomState, TruncatedLaplace, noise_source
+from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.space import Space
 from privgmm.stages.agreement.votes import PrivateTest, Verdict, friend_counts
+from privgmm.stages.form import Form
+from privgmm.stages.stage import Bottom
 
 __all__ = ["Bottom", "Populous", "PopulousTest", "private_populous_estimator", "settled_distances"]
 
@@ -21,11 +24,6 @@ Items = TypeVar("Items")
 _PASS_SHARE = 0.8
 _MAJORITY = 0.6
 _SETTLE = 1e-3
-
-
-@dataclasses.dataclass(frozen=True)
-class Bottom:
-    """The symbol ⊥: the test did not pass, and nothing about the items is shown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +49,8 @@ class PopulousTest:
     radius: float
     epsilon: float
     delta: float
+
+    kind: ClassVar[str] = "populous"
 
     def __post_init__(self) -> None:
         positive(self.radius, "radius")
@@ -87,6 +87,35 @@ class PopulousTest:
             threshold=self.threshold,
         )
 
+    def sentences(self) -> list[str]:
+        """What the test asks for, in plain words."""
+        said = [
+            f"The mean share of agreeing blocks, plus noise of at most {self.noise.bound:.3g}, "
+            f"must reach {self.threshold:.3g}."
+        ]
+        least = lemmas.block_minimum(self.epsilon, self.delta)
+        if self.n_blocks < least:
+            said.append(
+                f"With fewer than {least} blocks the noise can outweigh even full agreement: "
+                "the test cannot be sure to pass."
+            )
+        return said
+
+    @classmethod
+    def from_form(cls, form: Form, n_blocks: int, radius: float) -> PopulousTest:
+        """Read the test back, checked as to form."""
+        if form.of("kind") != cls.kind:
+            raise InvalidInput(f"{form.name} must be of kind {cls.kind!r}")
+        epsilon = form.number("epsilon")
+        if epsilon > 1:
+            raise InvalidInput(
+                f"{form.name}.epsilon must be at most 1 (Lemma 5.1), got {epsilon!r}"
+            )
+        test = cls(n_blocks, radius, epsilon, form.number("delta"))
+        form.agrees("bound", test.noise.bound)
+        form.agrees("threshold", test.threshold)
+        return test
+
     def pass_probability(self, counts: IntArray) -> float:
         """The chance of passing at given friend counts, over the noise."""
         return float(1 - self.noise.cdf(self.threshold - int(counts.sum()) / self.n_blocks**2))
@@ -94,7 +123,7 @@ class PopulousTest:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         return {
-            "kind": "populous",
+            "kind": self.kind,
             "bound": self.noise.bound,
             "threshold": self.threshold,
             "epsilon": self.epsilon,

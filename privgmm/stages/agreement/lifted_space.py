@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,10 +24,12 @@ from privgmm.distances.matching import bottleneck_matchings
 from privgmm.distances.parameters import forward_substitution
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.privacy.curves import RenyiCurve, lifted_mask_curve
+from privgmm.privacy.noise import Randomness
 from privgmm.stages.agreement.flatness import nearly_flat
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import LiftedGeometry, component_gaps, pairwise_lifted
-from privgmm.stages.agreement.space import Randomness
+from privgmm.stages.agreement.space import SpaceWords
 
 __all__ = ["MEAN_TOLERANCE", "Anchored", "LiftedSpace", "blurred_pairs", "geometry_of"]
 
@@ -124,10 +127,29 @@ class LiftedSpace:
     eta: float
     clearance: float = 0.0
 
+    lifted: ClassVar[bool] = True
+    averages: ClassVar[bool] = True
+    words: ClassVar[SpaceWords] = SpaceWords(
+        distance="Here the distance is that of lifted matrices, a true metric, and τ stands for "
+        "r/2z. Pairs whose components could be confused count as far apart.",
+        chosen_label="Mean",
+        chosen_title="Average those that agree",
+        mask="Weight, mean and covariance are one lifted matrix and are masked together.",
+        noise="Relative noise of the mask",
+    )
+
     def __post_init__(self) -> None:
         positive(self.eta, "eta")
         if not (math.isfinite(self.clearance) and self.clearance >= 0):
             raise InvalidInput(f"clearance must be finite and >= 0, got {self.clearance!r}")
+
+    def mask_curve(self, gamma: float, n_features: int) -> RenyiCurve:
+        """The Rényi price of masking one component that can move by gamma."""
+        return lifted_mask_curve(gamma, self.eta, n_features + 1)
+
+    def noise(self) -> dict[str, float]:
+        """Eta."""
+        return {"eta": self.eta}
 
     def distances(self, items: MixtureBatch) -> Array:
         """Lifted distances of all pairs (t, t).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,8 +12,12 @@ from privgmm.distances.all_pairs import ParamGeometry, component_tables, pairwis
 from privgmm.distances.matching import bottleneck_matchings
 from privgmm.distances.parameters import dist_param
 from privgmm.mixture import Component, Mixture, MixtureBatch
+from privgmm.privacy.curves import RenyiCurve, paper_mask_curve
+from privgmm.privacy.noise import Randomness
+from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.flatness import nearly_flat
-from privgmm.stages.agreement.space import Randomness
+from privgmm.stages.agreement.space import SpaceWords
+from privgmm.stages.form import Form
 
 __all__ = ["PaperSpace"]
 
@@ -36,9 +41,44 @@ class PaperSpace:
     eta_mean: float
     eta_cov: float
 
+    lifted: ClassVar[bool] = False
+    averages: ClassVar[bool] = False
+    words: ClassVar[SpaceWords] = SpaceWords(
+        distance="τ stands for r/2z.",
+        chosen_label="Pick",
+        chosen_title="Pick one",
+        mask="",
+        noise="Relative noise of the mask: of weight, mean and covariance",
+    )
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, positive(getattr(self, field.name), field.name))
+
+    @classmethod
+    def from_form(cls, form: Form) -> PaperSpace:
+        """Read the noise levels back."""
+        return cls(*(form.number(field.name) for field in dataclasses.fields(cls)))
+
+    def noise(self) -> dict[str, float]:
+        """The three noise levels."""
+        return dataclasses.asdict(self)
+
+    def mask_curve(self, gamma: float, n_features: int) -> RenyiCurve:
+        """The Rényi price of masking one component that can move by gamma."""
+        return paper_mask_curve(gamma, self.eta_weight, self.eta_mean, self.eta_cov, n_features)
+
+    def lemma_price(
+        self, gamma: float, delta: float, n_components: int, n_features: int
+    ) -> lemmas.MaskPrice:
+        """The price of masking a mixture by Lemmas F.1, F.2, F.6 and 3.5, at a delta in all."""
+        part = delta / (6 * n_components)
+        dearest = max(
+            lemmas.epsilon_weight(gamma, self.eta_weight, part),
+            lemmas.epsilon_mean(gamma, self.eta_mean, part),
+            lemmas.epsilon_covariance(gamma, self.eta_cov, part, n_features),
+        )
+        return lemmas.mixture_price(lemmas.MaskPrice(dearest, part), n_components)
 
     def distance(self, first: Mixture, second: Mixture) -> float:
         """``dist_Param`` of two mixtures."""

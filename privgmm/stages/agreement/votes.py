@@ -8,15 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
+from privgmm.privacy.composition import Price
+from privgmm.privacy.curves import RenyiCurve, gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian, RandomState, noise_source
+from privgmm.stages.form import Form
 
-__all__ = ["AgreementTest", "PrivateTest", "Verdict", "friend_counts", "h_index"]
+__all__ = [
+    "AgreementTest",
+    "PrivateTest",
+    "Verdict",
+    "core_sensitivity",
+    "friend_counts",
+    "h_index",
+    "required_separation",
+]
+
+_WIDEST_NOISE = 1e5
+"""Of a test read from a file: wider noise than any number of blocks that fits in memory needs."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,6 +80,10 @@ class PrivateTest(Protocol):
 
     def pass_probability(self, counts: IntArray) -> float:
         """The chance of passing at given friend counts, over the noise."""
+        ...
+
+    def sentences(self) -> list[str]:
+        """What the test asks for, in plain words."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,6 +154,8 @@ class AgreementTest:
     full: int
     core: int
 
+    kind: ClassVar[str] = "agreement"
+
     def __post_init__(self) -> None:
         positive(self.radius, "radius")
         positive(self.sigma, "sigma")
@@ -147,6 +167,15 @@ class AgreementTest:
             )
         if not 1 <= self.core <= self.n_blocks:
             raise InvalidInput(f"core must lie in 1..{self.n_blocks}, got {self.core}")
+
+    @property
+    def shortfall(self) -> float:
+        """``P(Z >= theta)``: how often it may pass where a neighbour never does."""
+        return DiscreteGaussian(self.sigma).survival(self.threshold)
+
+    def price(self, mask: RenyiCurve) -> Price:
+        """What the test costs together with the mask that follows it."""
+        return Price((gaussian_curve(self.sigma) + mask,), self.shortfall, gate=True)
 
     @property
     def ramp(self) -> int:
@@ -181,10 +210,64 @@ class AgreementTest:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         return {
-            "kind": "agreement",
+            "kind": self.kind,
             "sigma": self.sigma,
             "threshold": self.threshold,
             "m": self.member,
             "M": self.full,
             "G": self.core,
         }
+
+    def sentences(self) -> list[str]:
+        """What the test asks for, in plain words."""
+        return [
+            f"At least {self.core} blocks must have {self.full} friends each, with a margin that, "
+            f"plus noise of scale {self.sigma:.3g}, reaches {self.threshold}."
+        ]
+
+    @classmethod
+    def from_form(cls, form: Form, n_blocks: int, radius: float) -> AgreementTest:
+        """Read the test back, checked as to form."""
+        if form.of("kind") != cls.kind:
+            raise InvalidInput(f"{form.name} must be of kind {cls.kind!r}")
+        sigma = form.number("sigma")
+        if sigma > _WIDEST_NOISE:
+            raise InvalidInput(
+                f"{form.name}.sigma must be at most {_WIDEST_NOISE:g}, got {sigma!r}"
+            )
+        sizes = (form.whole(key, 1) for key in ("m", "M", "G"))
+        return cls(n_blocks, radius, sigma, form.whole("threshold", -(2**53)), *sizes)
+
+
+def core_sensitivity(test: AgreementTest) -> float:
+    """How far the weighted mean of the core can move, in units of 2 tau.
+
+    ``(1 + (t - G)/L) / G``: of the normalised weights one block may change wholly, and each of
+    at most t - G others by 1/L, out of a total of at least G.
+    """
+    return (1 + (test.n_blocks - test.core) / test.ramp) / test.core
+
+
+def required_separation(test: AgreementTest, n_components: int) -> float:
+    """The factor c: two fits are friends only if components that do not match are c tau apart.
+
+    Notes
+    -----
+    Let i and j be members of the cores of D or D', f an unchanged friend of both. Component a
+    of i matches a of f within tau, and that matches a of j within tau, so i and j match within
+    2 tau. For b other than a, ``d(i_a, j_b) >= d(i_a, f_b) - d(f_b, j_b) > (c - 1) tau``.
+
+    - If ``2 m + M >= 2 t + 2``, then i, j and a reference share one unchanged friend f, and so
+      do i and the references of D and D'. With c = 3 the matching within 2 tau is unique and
+      runs through f: aligning to the reference labels all members of both cores alike.
+    - Otherwise i and j may be linked to the reference by different friends, which bounds
+      equally labelled components by 4 tau only; with c = 5 every other pair is farther, so the
+      label agrees with the matching within 2 tau all the same.
+
+    Either way the labels in D and D' agree up to one common order, which the shuffle hides, and
+    equally labelled components of all members of both cores are within 2 tau.
+    """
+    if n_components == 1:
+        return 0.0
+    shared = 2 * test.member + test.full >= 2 * test.n_blocks + 2
+    return 3.0 if shared else 5.0

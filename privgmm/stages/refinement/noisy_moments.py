@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numba as nb
 import numpy as np
@@ -23,7 +23,11 @@ from scipy.stats import chi2, qmc
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
-from privgmm.stages.agreement.space import Randomness
+from privgmm.privacy.composition import Price
+from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.noise import NoiseSource, Randomness
+from privgmm.stages.form import Form
+from privgmm.stages.stage import Drawn, Scene, Stage, Work
 
 __all__ = ["Refinement", "moment_sums", "refine", "solve_moments"]
 
@@ -34,8 +38,8 @@ _STEP_LIMIT = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Refinement:
-    """Noisy steps on all rows.
+class Refinement(Stage):
+    """Noisy steps on all rows, from the mixture that the stage before it published.
 
     Parameters
     ----------
@@ -58,6 +62,8 @@ class Refinement:
     multipliers: tuple[float, ...]
     radii: tuple[float, ...]
     scales: tuple[float, float, float] = (0.4, 0.6, 1.0)
+
+    kind: ClassVar[str] = "refinement"
 
     def __post_init__(self) -> None:
         if not self.multipliers or len(self.multipliers) != len(self.radii):
@@ -86,14 +92,57 @@ class Refinement:
         unit = self.multipliers[step] * self.sensitivity
         return unit * np.repeat([1 / c0, radius / c1, radius**2 / c2], [1, d, d * (d + 1) // 2])
 
+    def price(self) -> Price:
+        """One Gaussian mechanism per step; it never refuses."""
+        return Price(tuple(map(gaussian_curve, self.multipliers)))
+
+    def prepare(self, work: Work, public: Mixture) -> PreparedRefinement:
+        """Nothing yet: each step looks at the rows through what the step before it published."""
+        return PreparedRefinement(self, work, public)
+
+    def sentences(self) -> list[str]:
+        """What it does, in plain words."""
+        return [f"It is then sharpened by {self.steps} noisy passes over all rows."]
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
+        """One step in the film."""
+        return (Scene("refinement", "Refinement"),) if passed else ()
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         return {
-            "steps": self.steps,
-            "multiplier": list(self.multipliers),
-            "radius": list(self.radii),
-            "scales": list(self.scales),
+            "refine": {
+                "steps": self.steps,
+                "multiplier": list(self.multipliers),
+                "radius": list(self.radii),
+                "scales": list(self.scales),
+            }
         }
+
+    @classmethod
+    def from_form(cls, form: Form) -> Refinement:
+        """Read the stage back, checked as to form."""
+        scales, multipliers = form.numbers("scales"), form.numbers("multiplier")
+        if len(scales) != 3 or form.of("steps") != len(multipliers):
+            raise InvalidInput(
+                f"{form.name} must have three scales and as many multipliers as steps"
+            )
+        return cls(multipliers, form.numbers("radius"), scales)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PreparedRefinement:
+    """Rows and the public mixture through which they will be seen. NOT private."""
+
+    stage: Refinement
+    work: Work
+    public: Mixture
+
+    def draw(self, source: NoiseSource) -> Drawn:
+        """Run the noisy steps."""
+        return Drawn(
+            refine(self.work.rows, self.public, self.stage, rng=source, member=self.work.member)
+        )
 
 
 @nb.njit(cache=True, nogil=True)

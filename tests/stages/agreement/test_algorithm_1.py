@@ -10,14 +10,13 @@ from scipy.stats import binomtest
 
 from privgmm.arrays import Array, IntArray
 from privgmm.errors import InvalidInput
-from privgmm.privacy.noise import SeededNoise
+from privgmm.privacy.noise import Randomness, SeededNoise
 from privgmm.stages.agreement.algorithm_1 import (
-    Bottom,
     PopulousTest,
     private_populous_estimator,
     settled_distances,
 )
-from privgmm.stages.agreement.space import Randomness
+from privgmm.stages.stage import Bottom
 
 
 class Line:

@@ -9,20 +9,19 @@ import math
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.methods.calibration import best_core, component_gap
-from privgmm.methods.plan import required_separation
+from privgmm.methods.lifted.cores import best_core, component_gap
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.scatter import friend_counts_of_blocks, simulated_distances
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.agreement.votes import AgreementTest, required_separation
 
 __all__ = [
-    "OUTLOOKS",
+    "EXPECTATIONS",
     "Core",
-    "Outlook",
+    "Expectation",
     "cheapest_core",
     "expected_cores",
-    "forgiving_outlooks",
-    "outlook_at",
+    "expecting",
+    "forgiving_expectations",
 ]
 
 _AGREEING = (0.6, 0.75, 0.85, 0.92, 0.95, 0.97, 0.985, 0.995)
@@ -39,7 +38,7 @@ class _Scatter:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outlook:
+class Expectation:
     """What a plan counts on.
 
     Parameters
@@ -65,19 +64,24 @@ class Outlook:
     balance: float = 0.7
 
 
-def outlook_at(separation: float) -> Outlook:
-    """A careful outlook for components so many standard deviations apart."""
-    return Outlook(separation, 1.03 + 0.07 * math.exp(4 - max(separation, 4.0)))
+def expecting(separation: float) -> Expectation:
+    """A careful expectation for components so many standard deviations apart."""
+    return Expectation(separation, 1.03 + 0.07 * math.exp(4 - max(separation, 4.0)))
 
 
-OUTLOOKS = (outlook_at(4.0), outlook_at(6.0), outlook_at(8.0), Outlook(8.0, 1.0, 0.0, 0.88, 0.8))
+EXPECTATIONS = (
+    expecting(4.0),
+    expecting(6.0),
+    expecting(8.0),
+    Expectation(8.0, 1.0, 0.0, 0.88, 0.8),
+)
 """From careful to hopeful: the first that the rows allow is planned for."""
 
-_SCATTERED = tuple(Outlook(2.5, inflation, strays=0.05) for inflation in (2.5, 2.0, 1.5))
-_RARE = tuple(Outlook(2.5, 1.1, balance=balance) for balance in (0.2, 0.4))
+_SCATTERED = tuple(Expectation(2.5, inflation, strays=0.05) for inflation in (2.5, 2.0, 1.5))
+_RARE = tuple(Expectation(2.5, 1.1, balance=balance) for balance in (0.2, 0.4))
 
 
-def forgiving_outlooks(n_components: int) -> tuple[Outlook, ...]:
+def forgiving_expectations(n_components: int) -> tuple[Expectation, ...]:
     """For real data, in the order tried: near components, fits that scatter more widely.
 
     Rows that are no Gaussian mixture make the fits of blocks scatter up to about two and a half
@@ -90,10 +94,13 @@ def forgiving_outlooks(n_components: int) -> tuple[Outlook, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _scatter(t: int, rows: int, weights: tuple[float, ...], d: int, outlook: Outlook) -> _Scatter:
+def _scatter(
+    t: int, rows: int, weights: tuple[float, ...], d: int, expectation: Expectation
+) -> _Scatter:
     simulated = min(t, _MOST_SIMULATED)
     tables = [
-        outlook.inflation * simulated_distances(simulated, rows, weights, d, seed=seed, lifted=True)
+        expectation.inflation
+        * simulated_distances(simulated, rows, weights, d, seed=seed, lifted=True)
         for seed in range(2)
     ]
     pairs = tables[0][np.triu_indices(len(tables[0]), 1)]
@@ -105,8 +112,8 @@ def _scatter(t: int, rows: int, weights: tuple[float, ...], d: int, outlook: Out
             np.sort(friend_counts_of_blocks(table, float(radius), t))[::-1] for table in tables
         ]
         worst = np.min(ranked, axis=0)
-        kept = np.floor(worst * (1 - outlook.strays)).astype(np.int64)
-        strays = math.ceil(outlook.strays * t)
+        kept = np.floor(worst * (1 - expectation.strays)).astype(np.int64)
+        strays = math.ceil(expectation.strays * t)
         counts.append(np.concatenate([kept[: t - strays], np.ones(strays, dtype=np.int64)]))
     return _Scatter(radii, np.stack(counts))
 
@@ -122,11 +129,11 @@ class Core:
 
 @functools.lru_cache(maxsize=256)
 def expected_cores(
-    t: int, rows: int, weights: tuple[float, ...], d: int, delta: float, outlook: Outlook
+    t: int, rows: int, weights: tuple[float, ...], d: int, delta: float, expectation: Expectation
 ) -> tuple[Core, ...]:
     """Tests that fits of `rows` rows are expected to pass."""
-    gap = component_gap(outlook.separation) if len(weights) > 1 else math.inf
-    scatter = _scatter(t, rows, weights, d, outlook)
+    gap = component_gap(expectation.separation) if len(weights) > 1 else math.inf
+    scatter = _scatter(t, rows, weights, d, expectation)
     found = []
     for radius, counts in zip(scatter.radii, scatter.counts, strict=True):
         if not np.isfinite(radius):
@@ -138,7 +145,7 @@ def expected_cores(
                 if core is None:
                     continue
                 clearance = required_separation(core[0], len(weights)) * radius
-                if clearance <= outlook.reliance * gap:
+                if clearance <= expectation.reliance * gap:
                     found.append(Core(core[0], float(radius), core[1]))
     return tuple(found)
 

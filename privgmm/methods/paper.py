@@ -1,0 +1,97 @@
+"""Method `paper`: Algorithms 1 and 2 with the paper's own constants (Theorem 6.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from privgmm.errors import InvalidInput
+from privgmm.methods.method import Look, Method
+from privgmm.methods.plan import Plan, checked
+from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.stages.agreement import lemmas
+from privgmm.stages.agreement.algorithm_1 import PopulousTest
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.stage import PaperAgreement
+from privgmm.stages.form import Form
+from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.stage import Stage
+
+__all__ = ["PaperMethod"]
+
+_LARGEST_SPEND = 2 * math.log(2) / 3
+"""Lemma 5.1 needs epsilon < ln(2)/3 inside, so Theorem 2.3 never spends more than twice that."""
+
+
+class PaperMethod(Method):
+    """Algorithms 1 and 2 as printed, every constant written out."""
+
+    name: ClassVar[str] = "paper"
+    title: ClassVar[str] = "Paper"
+    sentence: ClassVar[str] = "Algorithms 1 and 2 with the paper's own constants"
+    look: ClassVar[Look] = Look("#808088", "dashdot", 3.0)
+
+    def automatic(self, request: PlanRequest) -> Plan:
+        """The plan at the request's alpha; n plays no part in it."""
+        return self.calibrated(
+            request.but(alpha=request.alpha or DEFAULT_ALPHA), request.refinement
+        )
+
+    def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
+        """Theorem 6.2 with every constant written out.
+
+        Without a number of blocks: the smallest that is sure to pass when all blocks agree.
+        """
+        self.check(request)
+        if refinement is not None:
+            raise InvalidInput(f"refine is not known to method {self.name!r}: leave it out")
+        budget, k, d = request.budget, request.n_components, request.n_features
+        alpha = request.alpha or DEFAULT_ALPHA
+        e = min(budget.epsilon / 2, _LARGEST_SPEND / 2)
+        dl = budget.delta / (4 * math.exp(e))
+        a = alpha / (2 * lemmas.TRIANGLE_FACTOR)
+        part = lemmas.share_of_component(e, dl, k)
+        miss = request.beta / (3 * k)
+        space = PaperSpace(
+            eta_weight=lemmas.eta_weight(a, miss),
+            eta_mean=lemmas.eta_mean(a, miss, d),
+            eta_cov=lemmas.eta_covariance(a, miss, d),
+        )
+        gamma = min(
+            lemmas.gamma_weight(space.eta_weight, part.epsilon, part.delta),
+            lemmas.gamma_mean(space.eta_mean, part.epsilon, part.delta),
+            lemmas.gamma_covariance(space.eta_cov, part.epsilon, part.delta, d),
+        )
+        blocks = lemmas.block_minimum(e, dl) if request.n_blocks is None else request.n_blocks
+        tau = gamma / (2 * lemmas.TRIANGLE_FACTOR)
+        stage = PaperAgreement(
+            n_components=k,
+            n_features=d,
+            alpha=alpha,
+            beta=request.beta,
+            test=PopulousTest(blocks, tau, e, dl),
+            space=space,
+            smallest_weight=request.smallest_weight,
+        )
+        return checked(Plan(self.name, budget, k, d, (stage,)))
+
+    def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
+        """One stage, and no refinement."""
+        if form.optional("refine") is not None:
+            raise InvalidInput(f"{form.name}.refine must be null for method {self.name!r}")
+        return (PaperAgreement.from_form(form, n_components, n_features),)
+
+    def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
+        """At the usual promise, for a few shapes."""
+        shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
+        return tuple(
+            self.automatic(PlanRequest(n_components=k, n_features=d, method=self.name))
+            for k, d in shapes
+        )
+
+    def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:  # noqa: ARG002 - one is enough
+        """Few blocks and a generous delta, so that changed blocks show."""
+        request = PlanRequest(
+            n_components=2, n_features=1, delta=1e-2, alpha=1.0, n_blocks=31, method=self.name
+        )
+        return (self.calibrated(request, None),)

@@ -1,0 +1,149 @@
+"""The one shape of a question: what is to be learned, from how much, under which promise.
+
+The library, the estimator, the command line, the planner, the dashboard and the notebook writer
+all build a `PlanRequest`; a method answers it. Everything in it is public.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from privgmm.arrays import positive, whole_number
+from privgmm.budget import Budget, Unit, check_unit
+from privgmm.errors import InvalidInput
+from privgmm.stages.refinement.noisy_moments import Refinement
+
+__all__ = ["DEFAULT_ALPHA", "DEFAULT_METHOD", "FEWEST_BLOCKS", "PlanRequest"]
+
+DEFAULT_METHOD = "lifted"
+DEFAULT_ALPHA = 0.5
+FEWEST_BLOCKS = 5
+"""Theorem 2.3 needs so many."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What a plan is asked for.
+
+    Parameters
+    ----------
+    n_components, n_features : int
+        k and d.
+    n_rows : int or None
+        How many rows there are, or persons where `unit` says so; public. None while that is what
+        is asked for.
+    epsilon, delta : float
+        The TOTAL budget.
+    method : str
+        A name in the methods' registry.
+    unit : {"row", "person"}
+        What the promise protects, and what `n_rows` counts.
+    alpha : float or None
+        Accuracy of the masked mixture; None lets the method choose.
+    n_blocks : int or None
+        Blocks that rows are dealt into; None lets the method choose.
+    beta : float
+        How often the mask may miss its alpha.
+    smallest_weight : float or None
+        The smallest component weight to plan for; None for 0.7 / k or so.
+    separation : float or None
+        How many standard deviations apart the nearest two means are expected to be; None for the
+        method's own expectations.
+    forgiving : bool
+        Plan for real data: components near each other, fits that scatter more widely.
+    refine : bool, Refinement or None
+        Whether to sharpen the masked mixture by noisy passes over all rows. None does so exactly
+        if alpha is left to the method: an alpha set by hand is then the accuracy that comes out.
+        A `Refinement` is taken as it is.
+
+    Notes
+    -----
+    One policy, for everybody. What a request leaves open the method chooses for the rows at hand.
+    With both `alpha` and `n_blocks` set nothing is left to choose, and the plan is made whether it
+    is expected to release or not.
+    """
+
+    n_components: int
+    n_features: int
+    n_rows: int | None = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    method: str = DEFAULT_METHOD
+    unit: Unit = "row"
+    alpha: float | None = None
+    n_blocks: int | None = None
+    beta: float = 0.1
+    smallest_weight: float | None = None
+    separation: float | None = None
+    forgiving: bool = False
+    refine: bool | Refinement | None = None
+
+    def __post_init__(self) -> None:
+        def keep(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        keep("n_components", whole_number(self.n_components, "n_components", 1))
+        keep("n_features", whole_number(self.n_features, "n_features", 1))
+        budget = Budget(self.epsilon, self.delta)
+        keep("epsilon", budget.epsilon)
+        keep("delta", budget.delta)
+        keep("beta", positive(self.beta, "beta", below=1.0))
+        check_unit(self.unit, "unit")
+        if self.n_rows is not None:
+            keep("n_rows", whole_number(self.n_rows, "n_rows", 1))
+        if self.alpha is not None:
+            keep("alpha", positive(self.alpha, "alpha"))
+        if self.separation is not None:
+            keep("separation", positive(self.separation, "separation"))
+        if self.n_blocks is not None:
+            keep("n_blocks", whole_number(self.n_blocks, "n_blocks", FEWEST_BLOCKS))
+            if self.n_rows is not None and self.n_blocks > self.n_rows:
+                raise InvalidInput(
+                    f"n_blocks must be at most the {self.n_rows:,} {self.units}, "
+                    f"got {self.n_blocks:,}"
+                )
+        if self.forgiving and self.separation is not None:
+            raise InvalidInput("separation and forgiving exclude each other: give one of them")
+
+    @property
+    def budget(self) -> Budget:
+        """The promise."""
+        return Budget(self.epsilon, self.delta)
+
+    @property
+    def units(self) -> str:
+        """What is counted: "rows" or "persons"."""
+        return f"{self.unit}s"
+
+    @property
+    def automatic(self) -> bool:
+        """Whether alpha and blocks are both left to the method."""
+        return self.alpha is None and self.n_blocks is None
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether alpha and blocks are both set."""
+        return self.alpha is not None and self.n_blocks is not None
+
+    @property
+    def refines(self) -> bool:
+        """Whether the method is to choose a refinement."""
+        if self.refine is None:
+            return self.alpha is None
+        return self.refine is True
+
+    @property
+    def refinement(self) -> Refinement | None:
+        """The refinement to be taken as it is, if one was given."""
+        return self.refine if isinstance(self.refine, Refinement) else None
+
+    @property
+    def rows(self) -> int:
+        """n, where it must be known."""
+        if self.n_rows is None:
+            raise InvalidInput("n_rows must be given: a plan is made for a number of rows")
+        return self.n_rows
+
+    def but(self, **changes: object) -> PlanRequest:
+        """The same request with some answers changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,180 @@
+"""Method `tight`: the paper's algorithms, with an exact account of their privacy cost."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from scipy.stats import chi, norm
+
+from privgmm.budget import Budget
+from privgmm.errors import InvalidInput
+from privgmm.methods.calibration import refinement_curve, sigmas, too_few_blocks
+from privgmm.methods.method import Look, Method
+from privgmm.methods.plan import Plan, checked
+from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.privacy.curves import RenyiCurve, gaussian_curve, largest_on_private_side
+from privgmm.privacy.noise import DiscreteGaussian
+from privgmm.stages.agreement.noise_levels import covariance_eta
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.scatter import component_weights
+from privgmm.stages.agreement.stage import PickedAgreement, friend_radius
+from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.form import Form
+from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.stage import Stage
+
+__all__ = ["TightMethod"]
+
+_STRAYS = 0.1
+"""Share of blocks that a calibrated test tolerates as strays, when nothing else is known."""
+_BLOCKS = (100, 200, 400)
+_ALPHAS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+_BALANCE = 0.7
+
+
+class TightMethod(Method):
+    """Algorithms 1 and 2 as printed, with the exact test, metric and account."""
+
+    name: ClassVar[str] = "tight"
+    title: ClassVar[str] = "Tight"
+    sentence: ClassVar[str] = "the same algorithms, with an exact account of their privacy cost"
+    look: ClassVar[Look] = Look("#8E6FD1", "dash", 3.0)
+
+    def automatic(self, request: PlanRequest) -> Plan:
+        """The plan with the smallest alpha that the rows are expected to pass.
+
+        If no alpha up to one passes, the plan that asks for the fewest rows.
+        """
+        self.check(request)
+        smallest = request.smallest_weight
+        if smallest is None and request.n_components > 1:
+            smallest = _BALANCE / request.n_components
+        weights = component_weights(request.n_components, smallest)
+        planned = request.but(
+            smallest_weight=None if request.n_components == 1 else float(weights.min())
+        )
+        fewest: tuple[float, Plan] | None = None
+        for alpha in _ALPHAS if request.alpha is None else (request.alpha,):
+            found = self._fewest(planned.but(alpha=alpha))
+            if found is not None and (fewest is None or found[0] < fewest[0]):
+                fewest = found
+            if fewest is not None and fewest[0] <= request.rows:
+                return fewest[1]
+        if fewest is None:
+            raise InvalidInput(
+                f"no number of blocks lets method {self.name!r} pass within {request.budget}: "
+                "raise epsilon or delta"
+            )
+        return fewest[1]
+
+    def cheapest(self, request: PlanRequest) -> Plan:
+        """The number of blocks that asks for the fewest rows."""
+        self.check(request)
+        found = self._fewest(request)
+        if found is None:
+            raise too_few_blocks(request.budget, _BLOCKS[-1])
+        return found[1]
+
+    def _fewest(self, request: PlanRequest) -> tuple[float, Plan] | None:
+        best: tuple[float, Plan] | None = None
+        for t in _BLOCKS if request.n_blocks is None else (request.n_blocks,):
+            try:
+                plan = self.calibrated(request.but(n_rows=None, n_blocks=t), request.refinement)
+            except InvalidInput:
+                # too few blocks for this budget: larger numbers follow
+                continue
+            needed = plan.rows_needed()
+            if best is None or needed < best[0]:
+                best = needed, plan
+        return best
+
+    def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
+        """One block is picked; the test tolerates a tenth of the blocks as strays."""
+        self.check(request)
+        budget, k, d = request.budget, request.n_components, request.n_features
+        t = self.default_blocks(request) if request.n_blocks is None else request.n_blocks
+        alpha = request.alpha or DEFAULT_ALPHA
+        miss = request.beta / (3 * k)
+        member = math.ceil(t / 2) + 1
+        reach = math.floor((1 - _STRAYS) * t) - member
+        base = refinement_curve(refinement)
+        candidates = []
+        for sigma in map(float, sigmas(max(reach, 1))):
+            theta = DiscreteGaussian(sigma).upper_point(budget.delta)
+            fixed = base + gaussian_curve(sigma)
+            if theta + 1.65 * sigma <= reach and fixed.epsilon(budget.delta) < budget.epsilon:
+                candidates.append((sigma, theta, fixed))
+        if not candidates:
+            raise too_few_blocks(budget, t)
+        # less noise in the test costs more of the budget: the largest scale that can pass is best
+        sigma, theta, fixed = candidates[-1]
+        space, gamma = _mask(budget, alpha, miss, k, d, fixed)
+        tau = friend_radius(gamma) * (1 - 2e-8)
+        stage = PickedAgreement(
+            n_components=k,
+            n_features=d,
+            alpha=alpha,
+            beta=request.beta,
+            test=AgreementTest(t, tau, sigma, theta, member, member, 1),
+            space=space,
+            smallest_weight=request.smallest_weight,
+        )
+        stages: tuple[Stage, ...] = (stage,) if refinement is None else (stage, refinement)
+        return checked(Plan(self.name, budget, k, d, stages))
+
+    def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
+        """Agreement, then refinement if there is one."""
+        stage = PickedAgreement.from_form(form, n_components, n_features)
+        refine = form.optional("refine")
+        return (stage,) if refine is None else (stage, Refinement.from_form(refine))
+
+    def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
+        """At the usual promise, for a few shapes."""
+        shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
+        return tuple(
+            self.calibrated(
+                PlanRequest(
+                    n_components=k, n_features=d, alpha=0.5, n_blocks=200, method=self.name
+                ),
+                None,
+            )
+            for k, d in shapes
+        )
+
+    def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:  # noqa: ARG002 - one is enough
+        """Few blocks and a lavish promise, so that changed blocks show."""
+        request = PlanRequest(
+            n_components=2,
+            n_features=1,
+            epsilon=3.0,
+            delta=1e-2,
+            alpha=1.0,
+            n_blocks=41,
+            method=self.name,
+        )
+        return (self.calibrated(request, None),)
+
+
+def _mask(
+    budget: Budget, alpha: float, miss: float, k: int, d: int, fixed: RenyiCurve
+) -> tuple[PaperSpace, float]:
+    """Noise levels for alpha, and the gamma they afford.
+
+    The picked block's own distance tau comes off alpha first; tau follows from gamma, so two
+    rounds are made.
+    """
+    space, gamma = PaperSpace(1.0, 1.0, 1.0), 0.0
+    for _ in range(2):
+        left = (1 + alpha) / (1 + friend_radius(gamma)) - 1
+        space = PaperSpace(
+            eta_weight=left / float(norm.isf(miss / 2)),
+            eta_mean=left / float(chi.isf(miss, d)),
+            eta_cov=covariance_eta(d, left, miss),
+        )
+
+        def price(g: float, s: PaperSpace = space) -> float:
+            return (fixed + k * s.mask_curve(g, d)).epsilon(budget.delta)
+
+        gamma = largest_on_private_side(price, budget.epsilon, 1e-14, 1.0)
+    return space, gamma

@@ -1,0 +1,448 @@
+"""The stage of agreement: deal rows into blocks, fit, vote, and mask what the blocks agree on.
+
+Three kinds, each with its price and the reason for it in its docstring:
+
+- `PaperAgreement`: Algorithm 1 as printed, one block picked, priced by Theorem 2.3;
+- `PickedAgreement`: the same with the exact test and the exact account;
+- `AveragedAgreement`: the mean of all agreeing blocks, in the lifted space.
+
+Whatever follows from other numbers is derived here, not stored: the number of blocks, gamma, and
+how far apart components must be.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from privgmm.arrays import Array, IntArray
+from privgmm.budget import Budget
+from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.learners.em import EM
+from privgmm.learners.learner import Learner, block_seeds
+from privgmm.learners.registry import make_learner
+from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.privacy.composition import Price
+from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.agreement import lemmas
+from privgmm.stages.agreement.algorithm_1 import (
+    Populous,
+    PopulousTest,
+    private_populous_estimator,
+)
+from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.scatter import component_weights, pass_probability, rows_needed
+from privgmm.stages.agreement.space import Space
+from privgmm.stages.agreement.votes import (
+    AgreementTest,
+    PrivateTest,
+    core_sensitivity,
+    required_separation,
+)
+from privgmm.stages.form import Form
+from privgmm.stages.stage import Drawn, Progress, Scene, Stage, Submits, Work
+
+__all__ = [
+    "Agreement",
+    "AgreementView",
+    "AveragedAgreement",
+    "PaperAgreement",
+    "PickedAgreement",
+    "PreparedAgreement",
+    "friend_radius",
+]
+
+_PARTS = 20
+
+
+def friend_radius(gamma: float) -> float:
+    """``sqrt(1 + gamma) - 1``: fits this near a common third lie within gamma of each other.
+
+    ``ln(1 + dist_Param)`` satisfies the triangle inequality without restriction, so two
+    distances tau give at most ``(1 + tau)^2 - 1``.
+    """
+    return gamma / (math.sqrt(1 + gamma) + 1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AgreementView:
+    """What a stage of agreement saw. NOT private.
+
+    Parameters
+    ----------
+    fits : MixtureBatch
+        The block fits.
+    positions : array (t, s)
+        Which rows made up each block.
+    found : Populous
+        Distances, votes and the verdict.
+    learner : Learner
+        What fitted the blocks.
+    """
+
+    fits: MixtureBatch
+    positions: IntArray
+    found: Populous[Mixture]
+    learner: Learner
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Agreement(Stage):
+    """Blocks vote; what they agree on is masked. The kinds differ in test, space and price.
+
+    Parameters
+    ----------
+    n_components, n_features : int
+        k and d of the block fits.
+    alpha, beta : float
+        What comes out of the mask is within alpha of what went in with probability 1 - beta.
+    test : PrivateTest
+        Its radius is tau, its blocks are t.
+    smallest_weight : float or None
+        The smallest component weight planned for; None for equal weights.
+    learner : str or None
+        A name in the learners' registry that the stage insists on; None leaves it to the caller.
+    """
+
+    n_components: int
+    n_features: int
+    alpha: float
+    beta: float
+    test: PrivateTest
+    smallest_weight: float | None = None
+    learner: str | None = None
+
+    kind: ClassVar[str] = "agreement"
+
+    if TYPE_CHECKING:
+
+        @property
+        def space(self) -> Space[MixtureBatch, Mixture]:
+            """Where fits are compared, represented and masked."""
+            ...
+
+    # ------------------------------------------------------------------------ what follows
+
+    @property
+    def n_blocks(self) -> int:
+        """T."""
+        return self.test.n_blocks
+
+    @property
+    def tau(self) -> float:
+        """How near two fits must be to count as agreeing."""
+        return self.test.radius
+
+    @property
+    @abc.abstractmethod
+    def gamma(self) -> float:
+        """How far apart what is masked can be for two neighbouring data sets."""
+
+    @property
+    def separation(self) -> float:
+        """c: components that do not match must be farther apart than ``c tau``; 0 for none."""
+        return 0.0
+
+    @property
+    def least_rows(self) -> int:
+        """The fewest rows per block with which k components can be fitted."""
+        return max(self.n_components * (self.n_features + 1), self.n_features + 2)
+
+    def least_units(self) -> int:
+        """Enough to fill every block."""
+        return self.n_blocks * self.least_rows
+
+    # ---------------------------------------------------------------------------- running
+
+    def fitter(self, chosen: Learner | None) -> Learner:
+        """What fits the blocks: the stage's own learner, else the one chosen, else EM."""
+        if self.learner is not None:
+            return make_learner(self.learner, self.n_components)
+        learner: Learner = EM(self.n_components) if chosen is None else chosen
+        if learner.n_components != self.n_components:
+            raise InvalidInput(
+                f"the learner fits {learner.n_components} components, the plan {self.n_components}"
+            )
+        return learner
+
+    def prepare(self, work: Work, public: Any) -> PreparedAgreement:  # noqa: ARG002 - it needs nothing public
+        """Deal the rows and fit every block on its own."""
+        learner = self.fitter(work.learner)
+        positions = work.units[deal(len(work.units), self.n_blocks, seed=work.source.seed())]
+        seeds = block_seeds(work.source.seed() >> 1, self.n_blocks)
+        blocks = rows_of_blocks(work.rows, positions)
+        fits = _fit(learner, blocks, seeds, work.executor, work.progress)
+        return PreparedAgreement(self, fits, positions, learner)
+
+    # -------------------------------------------------------------------------- what to expect
+
+    @property
+    def _weights(self) -> Array:
+        return component_weights(self.n_components, self.smallest_weight)
+
+    def rows_needed(self, probability: float = 0.95) -> float:
+        """Rows at which the test passes with this probability, by the blocks' natural scatter.
+
+        An estimate without data: it assumes well separated components of the planned weights.
+        """
+        return rows_needed(
+            self.test,
+            self._weights,
+            self.n_features,
+            lifted=self.space.lifted,
+            probability=probability,
+        )
+
+    def pass_probability(self, n_rows: float) -> float:
+        """The chance that the test passes on so many rows of well separated components."""
+        return pass_probability(
+            self.test,
+            math.floor(n_rows / self.n_blocks),
+            self._weights,
+            self.n_features,
+            lifted=self.space.lifted,
+        )
+
+    # -------------------------------------------------------------------------------- words
+
+    def sentences(self) -> list[str]:
+        """When two fits agree, what the test asks for, and how far the mask moves."""
+        return [
+            f"Two block fits agree if they lie within {self.tau:.3g}; the private test then asks "
+            "that enough blocks agree.",
+            *self.test.sentences(),
+            f"What comes out of the mask is then within {self.alpha:g} of what the agreeing blocks "
+            f"found, with probability {1 - self.beta:g}.",
+        ]
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
+        """Deal, fit, compare, vote, test; if it passed also represent and mask."""
+        steps = (
+            Scene("blocks", "Blocks"),
+            Scene("fits", "Fits"),
+            Scene("distances", "Distances"),
+            Scene("votes", "Votes"),
+            Scene("test", "Noisy test"),
+        )
+        if not passed:
+            return steps
+        return (*steps, Scene("chosen", self.space.words.chosen_label), Scene("mask", "Mask"))
+
+    # ----------------------------------------------------------------------- plain numbers
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "n_blocks": self.n_blocks,
+            "tau": self.tau,
+            "gamma": self.gamma,
+            "separation": self.separation,
+            "test": self.test.to_dict(),
+            "noise": self.space.noise(),
+            "smallest_weight": self.smallest_weight,
+        }
+
+    @classmethod
+    def _common(cls, form: Form, n_components: int, n_features: int) -> dict[str, Any]:
+        """The fields that every kind reads alike."""
+        return {
+            "n_components": n_components,
+            "n_features": n_features,
+            "alpha": form.number("alpha"),
+            "beta": form.number("beta"),
+            "smallest_weight": form.number_or_none("smallest_weight"),
+        }
+
+    def _checked(self, form: Form) -> Self:
+        """Itself, if what the file says of derived numbers is true."""
+        # written by older versions from other roundings of the same numbers
+        form.agrees("gamma", self.gamma, within=1e-6)
+        form.agrees("separation", self.separation)
+        return self
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperAgreement(Agreement):
+    """Algorithms 1 and 2 as printed: one populous block is picked and masked.
+
+    Notes
+    -----
+    Two fits within tau of a common third are within ``2 z tau <= gamma <= 1`` (Lemma 5.2, z = 3/2).
+    The mask of two mixtures that near is priced by Lemmas F.1, F.2 and F.6, composed over k
+    components by Lemma 3.5; the test by Theorem C.6. Theorem 2.3 adds the two: with the larger
+    of both (e, dl) the whole is ``(2 e, 4 exp(e) dl)``-private.
+    """
+
+    test: PopulousTest
+    space: PaperSpace
+
+    @property
+    def gamma(self) -> float:
+        """``2 z tau``."""
+        return 2 * lemmas.TRIANGLE_FACTOR * self.tau
+
+    def price(self) -> Price:
+        """Theorem 2.3 with whatever the test and the mask cost at these noise levels."""
+        if self.gamma > 1:
+            raise PrivGMMError(
+                f"not private: the triangle inequality needs gamma <= 1: {self.gamma:g}"
+            )
+        mask = self.space.lemma_price(
+            self.gamma, self.test.delta, self.n_components, self.n_features
+        )
+        e, dl = max(self.test.epsilon, mask.epsilon), max(self.test.delta, mask.delta)
+        return Price.of_budget(Budget(2 * e, 4 * math.exp(e) * dl))
+
+    @classmethod
+    def from_form(cls, form: Form, n_components: int, n_features: int) -> PaperAgreement:
+        """Read the stage back, checked as to form."""
+        test = PopulousTest.from_form(
+            form.part("test"), form.whole("n_blocks", 1), form.number("tau")
+        )
+        space = PaperSpace.from_form(form.part("noise"))
+        common = cls._common(form, n_components, n_features)
+        return cls(test=test, space=space, **common)._checked(form)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PickedAgreement(Agreement):
+    """Algorithms 1 and 2 with the exact test and the exact account: one block is picked.
+
+    Notes
+    -----
+    Members of the cores of two neighbouring data sets share an unchanged friend, so they are
+    within ``(1 + tau)^2 - 1`` of each other (`friend_radius`). The test costs what a discrete
+    Gaussian costs, the mask its exact Rényi curve; see `votes.AgreementTest` for why their sum
+    holds at one delta.
+    """
+
+    test: AgreementTest
+    space: PaperSpace
+
+    @property
+    def gamma(self) -> float:
+        """``(1 + tau)^2 - 1``; distances themselves are computed to a relative 1e-9."""
+        return math.expm1(2 * math.log1p(self.tau)) * (1 + 1e-8)
+
+    def price(self) -> Price:
+        """The test's curve and k times that of one masked component."""
+        mask = self.space.mask_curve(self.gamma, self.n_features)
+        return self.test.price(mask * self.n_components)
+
+    @classmethod
+    def from_form(cls, form: Form, n_components: int, n_features: int) -> PickedAgreement:
+        """Read the stage back, checked as to form."""
+        test = AgreementTest.from_form(
+            form.part("test"), form.whole("n_blocks", 1), form.number("tau")
+        )
+        space = PaperSpace.from_form(form.part("noise"))
+        common = cls._common(form, n_components, n_features)
+        return cls(test=test, space=space, **common)._checked(form)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AveragedAgreement(Agreement):
+    """The mean of all agreeing blocks is masked, in the lifted space.
+
+    Parameters
+    ----------
+    eta : float
+        Noise level of the mask.
+
+    Notes
+    -----
+    Equally labelled components of all members of both cores lie within 2 tau of each other
+    (`votes.required_separation`), and of the normalised weights only a part of
+    `votes.core_sensitivity` can move. So the means move by at most that part of 2 tau, and by
+    twice the solver's tolerance.
+    """
+
+    test: AgreementTest
+    eta: float
+    space: LiftedSpace = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        space = LiftedSpace(self.eta, clearance=self.separation * self.tau)
+        object.__setattr__(self, "space", space)
+
+    @property
+    def gamma(self) -> float:
+        """``2 tau (1 + (t - G)/L) / G``, and twice the solver's tolerance."""
+        return 2 * self.tau * core_sensitivity(self.test) + 2 * MEAN_TOLERANCE
+
+    @property
+    def separation(self) -> float:
+        """What unique labels need: 0 for one component, else 3 or 5."""
+        return required_separation(self.test, self.n_components)
+
+    def price(self) -> Price:
+        """The test's curve and k times that of one masked component."""
+        mask = self.space.mask_curve(self.gamma, self.n_features)
+        return self.test.price(mask * self.n_components)
+
+    @classmethod
+    def from_form(cls, form: Form, n_components: int, n_features: int) -> AveragedAgreement:
+        """Read the stage back, checked as to form."""
+        test = AgreementTest.from_form(
+            form.part("test"), form.whole("n_blocks", 1), form.number("tau")
+        )
+        common = cls._common(form, n_components, n_features)
+        return cls(test=test, eta=form.part("noise").number("eta"), **common)._checked(form)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PreparedAgreement:
+    """All blocks fitted; the votes are not counted yet. NOT private."""
+
+    stage: Agreement
+    fits: MixtureBatch
+    positions: IntArray
+    learner: Learner
+
+    def draw(self, source: NoiseSource) -> Drawn:
+        """Test and mask: a mixture, or ⊥."""
+        stage = self.stage
+        found: Populous[Mixture] = private_populous_estimator(
+            self.fits, stage.space, stage.test, source
+        )
+        return Drawn(found.value, AgreementView(self.fits, self.positions, found, self.learner))
+
+
+def _fit(
+    learner: Learner,
+    blocks: Array,
+    seeds: npt.NDArray[np.uint64],
+    executor: Submits | None,
+    progress: Progress | None,
+) -> MixtureBatch:
+    """Fit the blocks in parts. A part sees its own blocks and seeds only."""
+    t = len(blocks)
+    parts = [part for part in np.array_split(np.arange(t), min(t, _PARTS)) if part.size]
+    spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+    jobs: list[Callable[[], MixtureBatch]]
+    if executor is None:
+        jobs = [
+            functools.partial(learner.fit_blocks, blocks[span], rng=seeds[span]) for span in spans
+        ]
+    else:
+        jobs = [
+            executor.submit(learner.fit_blocks, blocks[span], rng=seeds[span]).result
+            for span in spans
+        ]
+    batches = []
+    for span, job in zip(spans, jobs, strict=True):
+        batches.append(job())
+        if progress is not None:
+            progress(span.stop, t)
+    return MixtureBatch.concatenate(batches)

@@ -1,0 +1,143 @@
+"""What a stage is: one thing done to private rows, under one price.
+
+A stage is a frozen description. It says its price; it prepares, without noise, what it needs from
+the rows; what it prepared is drawn, with noise, once; and it tells in words what it does. The
+ledger hears of a release between the two calls, so that nothing can be drawn that was not written
+down: the order is part of the types, not a habit.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from privgmm.arrays import Array, IntArray
+from privgmm.learners.learner import Learner
+from privgmm.privacy.composition import Price
+from privgmm.privacy.noise import NoiseSource
+
+__all__ = ["Bottom", "Drawn", "Prepared", "Progress", "Scene", "Stage", "Submits", "Work"]
+
+Progress = Callable[[int, int], None]
+"""Told (done, total); raising from it cancels."""
+
+
+class Submits(Protocol):
+    """Whatever runs a call elsewhere: an executor of concurrent.futures, a Dask client."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Start the call; gives something with ``result()``."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Bottom:
+    """The symbol ⊥: a test did not pass, and nothing about the rows is shown."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Work:
+    """What a stage works on and with. NOT private.
+
+    Parameters
+    ----------
+    rows : array (n, d)
+    units : array (u,)
+        Positions of the rows that may be dealt into blocks: all of them, or one per person.
+    member : array (n,) or None
+        The number of the person each row belongs to; None where each row is a person.
+    source : NoiseSource
+        Seeds for dealing and fitting come from it; noise is drawn from it later.
+    learner : Learner or None
+        What the caller chose to fit blocks with; None for the default.
+    executor : Submits or None
+    progress : Progress or None
+    """
+
+    rows: Array
+    units: IntArray
+    member: IntArray | None
+    source: NoiseSource
+    learner: Learner | None = None
+    executor: Submits | None = None
+    progress: Progress | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a stage gave.
+
+    Parameters
+    ----------
+    value : object or Bottom
+        Public from now on.
+    seen : object
+        What only the curator may look at. NOT private.
+    """
+
+    value: Any
+    seen: Any = None
+
+
+class Prepared(Protocol):
+    """A stage with everything at hand but the noise."""
+
+    def draw(self, source: NoiseSource) -> Drawn:
+        """Draw the noise and give the public value, or `Bottom`. Costs the stage's price."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """One step of a stage that can be shown: a key for the picture, and its name."""
+
+    key: str
+    label: str
+
+
+class Stage(abc.ABC):
+    """One thing done to private rows, under one price."""
+
+    kind: ClassVar[str]
+    """What the stage is called in lists and errors."""
+
+    @property
+    def n_blocks(self) -> int | None:
+        """How many blocks it deals rows into; None if it deals none."""
+        return None
+
+    @abc.abstractmethod
+    def price(self) -> Price:
+        """What it costs, from its own numbers alone.
+
+        Raises `PrivGMMError` if they do not belong to a private mechanism at all.
+        """
+
+    @abc.abstractmethod
+    def prepare(self, work: Work, public: Any) -> Prepared:
+        """Compute all that the stage takes from the rows, without noise.
+
+        Parameters
+        ----------
+        work : Work
+        public : object
+            What the stage before it gave; None for the first.
+        """
+
+    @abc.abstractmethod
+    def sentences(self) -> list[str]:
+        """What it does, in plain words."""
+
+    @abc.abstractmethod
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
+        """Its steps in the film; fewer if it ended in a refusal."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields of a plan, as plain numbers for JSON."""
+
+    def least_units(self) -> int:
+        """The fewest rows (or persons) with which it can run at all."""
+        return 1

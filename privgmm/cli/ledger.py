@@ -5,21 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from privgmm.budget import UNITS, Budget, Unit
-from privgmm.cli.arguments import DONE, Add, add_ledger, ledger_path
+from privgmm.cli.arguments import DONE, Add, add_ledger
 from privgmm.cli.files import as_json, output, say
 from privgmm.cli.source import fingerprint_of
 from privgmm.errors import InvalidInput
-from privgmm.ledger.protocol import Standing
-from privgmm.ledger.sqlite import (
-    SQLiteLedger,
-    find_account,
-    read_spends,
-    read_standings,
-    write_spends_csv,
-)
+from privgmm.ledger.history import Entry, History, Standing, exported, write_csv
+from privgmm.ledger.protocol import Book
+from privgmm.ledger.sqlite import SQLiteBook
 
 __all__ = ["add_ledger_command"]
 
@@ -52,39 +46,40 @@ def _ledger(chosen: argparse.Namespace) -> int:
     if chosen.export is not None and chosen.export.suffix.lower() not in (".csv", ".json"):
         raise InvalidInput(f"--export must end in .csv or .json, got {str(chosen.export)!r}")
     if name == "":
-        raise InvalidInput("--dataset must not be empty")
-    _set_cap(chosen, name, label)
-    path = ledger_path(chosen)
-    standings: list[Standing] = []
-    spends: list[dict[str, Any]] = []
-    if chosen.ledger is not None or path.exists():
-        standings, spends = read_standings(path), read_spends(path)
-        if name is not None:
-            account = find_account(path, name)
-            standings = [standing for standing in standings if standing.account == account]
-            spends = [spend for spend in spends if spend["account"] == account]
+        raise InvalidInput(
+            "--dataset must be a name, got an empty one: leave it out or give a name"
+        )
+    book = SQLiteBook(chosen.ledger)
+    _set_cap(book, chosen, name, label)
+    histories = _histories(book, name)
     answer = {
-        "ledger": str(path),
+        "ledger": str(book.path),
         "data_sets": [
-            standing.to_dict()
-            | {"entries": [spend for spend in spends if spend["account"] == standing.account]}
-            for standing in standings
+            history.standing().to_dict() | {"entries": history.export()} for history in histories
         ],
     }
     if chosen.export is not None:
         with output(chosen.export, "--export") as stream:
             if chosen.export.suffix.lower() == ".csv":
-                write_spends_csv(spends, stream)
+                write_csv(exported(histories), stream)
             else:
                 stream.write(as_json(answer) + "\n")
     if chosen.json:
         say(as_json(answer))
     else:
-        say("\n".join(_lines(path, standings, spends)))
+        say("\n".join(_lines(book.path, histories)))
     return DONE
 
 
-def _set_cap(chosen: argparse.Namespace, name: str | None, label: str | None) -> None:
+def _histories(book: Book, name: str | None) -> list[History]:
+    """All of the book, or that of the data set with this name."""
+    if name is None:
+        return book.histories()
+    ledger = book.find(name)
+    return [] if ledger is None else [ledger.history()]
+
+
+def _set_cap(book: Book, chosen: argparse.Namespace, name: str | None, label: str | None) -> None:
     if (chosen.cap_epsilon is None) != (chosen.cap_delta is None):
         raise InvalidInput("--cap-epsilon and --cap-delta belong together: give both or neither")
     if chosen.cap_epsilon is None:
@@ -95,25 +90,24 @@ def _set_cap(chosen: argparse.Namespace, name: str | None, label: str | None) ->
         raise InvalidInput("a cap is for one data set: name it by DATA or --dataset")
     cap = Budget(chosen.cap_epsilon, chosen.cap_delta)
     unit: Unit = "row" if chosen.cap_unit is None else chosen.cap_unit
-    ledger = SQLiteLedger(chosen.ledger, name, cap=cap, cap_unit=unit, label=label)
-    if ledger.entries:
+    if book.open(name, cap=cap, cap_unit=unit, label=label).entries:
         sys.stderr.write(
             "privgmm: there were releases before this cap: it counts them, but a cap chosen in "
             "view of results is weaker than one set before\n"
         )
 
 
-def _lines(path: Path, standings: list[Standing], spends: list[dict[str, Any]]) -> list[str]:
+def _lines(path: Path, histories: list[History]) -> list[str]:
     lines = [f"ledger {str(path)!r}"]
-    if not standings:
+    if not histories:
         return [*lines, "nothing was spent"]
-    for standing in standings:
-        own = [spend for spend in spends if spend["account"] == standing.account]
+    for history in histories:
+        standing = history.standing()
         called = "" if standing.label is None else f"{standing.label!r}, "
         lines += ["", f"{called}account {standing.account[:12]}: {_total(standing)}"]
         if standing.cap is not None:
             lines.append(f"  {_cap(standing)}")
-        lines += [_line(spend) for spend in own]
+        lines += [_line(entry) for entry in history.entries]
     return lines
 
 
@@ -134,10 +128,9 @@ def _cap(standing: Standing) -> str:
     return f"{words}: {standing.more:,} more like the last fit; {left}"
 
 
-def _line(spend: dict[str, Any]) -> str:
-    budget = Budget(spend["epsilon"], spend["delta"])
-    seeded = ", seeded (a demonstration)" if spend["seeded"] else ""
+def _line(entry: Entry) -> str:
+    seeded = ", seeded (a demonstration)" if entry.seeded else ""
     return (
-        f"  {spend['number']:>4}  {spend['intended'][:19]}Z  {spend['method']:<6}  {budget}  "
-        f"{spend['unit']:<6}  {spend['meaning']}{seeded}"
+        f"  {entry.number:>4}  {entry.intended[:19]}Z  {entry.method:<6}  {entry.budget}  "
+        f"{entry.unit:<6}  {entry.meaning}{seeded}"
     )

@@ -12,19 +12,13 @@ import plotly.graph_objects as go
 
 from privgmm.budget import Budget
 from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed
-from privgmm.ledger.protocol import Entry
+from privgmm.ledger.history import Entry
 from privgmm.privacy.composition import Spend, added, total
 
-__all__ = ["running_totals", "spending_alt_text", "spending_figure", "verdict_of"]
+__all__ = ["running_totals", "spending_alt_text", "spending_figure"]
 
 _INK = "rgba(128, 128, 136, 1)"
 _SYMBOLS = {True: "circle", False: "x", None: "circle-open"}
-_VERDICTS = {True: "released", False: "refused", None: "unfinished"}
-
-
-def verdict_of(entry: Entry) -> str:
-    """How a spend ended, in a word."""
-    return _VERDICTS[entry.released]
 
 
 def running_totals(spends: Sequence[Spend], delta: float) -> tuple[list[float], list[float]]:
@@ -40,27 +34,21 @@ def running_totals(spends: Sequence[Spend], delta: float) -> tuple[list[float], 
 
 
 def spending_figure(
-    spends: Sequence[Spend],
-    entries: Sequence[Entry],
-    *,
-    cap: Budget | None = None,
-    height: int = 320,
+    entries: Sequence[Entry], *, cap: Budget | None = None, height: int = 320
 ) -> go.Figure:
     """Cumulative epsilon against the number of answers.
 
     Parameters
     ----------
-    spends : sequence of Spend
-        At least one, oldest first.
     entries : sequence of Entry
-        The same ones: how each ended.
+        At least one, oldest first.
     cap : Budget, optional
         Drawn as a line; totals are then at its delta, else at the sum of all deltas.
     height : int
         Pixels.
     """
-    together, summed = running_totals(spends, added(spends).delta if cap is None else cap.delta)
-    numbers = list(range(1, len(spends) + 1))
+    together, summed = _totals(entries, cap)
+    numbers = list(range(1, len(entries) + 1))
     figure = go.Figure()
     figure.add_scatter(
         x=numbers,
@@ -82,7 +70,7 @@ def spending_figure(
             "symbol": [_SYMBOLS[entry.released] for entry in entries],
             "line": {"width": 2, "color": PRIVATE.colour},
         },
-        customdata=[verdict_of(entry) for entry in entries],
+        customdata=[entry.verdict for entry in entries],
         hovertemplate="after %{x}: ε = %{y:.4g} (%{customdata})<extra>together</extra>",
     )
     if cap is not None:
@@ -101,23 +89,26 @@ def spending_figure(
     top = max(summed[-1], 0.0 if cap is None else cap.epsilon)
     figure.update_xaxes(
         title_text="answers",
-        range=[0.5, max(len(spends), 4) + 0.5],
+        range=[0.5, max(len(entries), 4) + 0.5],
         tickformat="d",
-        dtick=max(1, len(spends) // 8),
+        dtick=max(1, len(entries) // 8),
         tick0=1,
     )
     figure.update_yaxes(title_text="ε spent", range=[0, 1.15 * top])
     return figure
 
 
-def spending_alt_text(
-    spends: Sequence[Spend], entries: Sequence[Entry], *, cap: Budget | None = None
-) -> str:
+def spending_alt_text(entries: Sequence[Entry], *, cap: Budget | None = None) -> str:
     """The figure in words."""
-    together, summed = running_totals(spends, added(spends).delta if cap is None else cap.delta)
+    together, summed = _totals(entries, cap)
     refused = sum(entry.released is False for entry in entries)
     words = (
-        f"Cumulative epsilon over {len(spends)} answers, {refused} of them refused: "
+        f"Cumulative epsilon over {len(entries)} answers, {refused} of them refused: "
         f"{together[-1]:.4g} together, {summed[-1]:.4g} by adding up."
     )
     return words if cap is None else f"{words} The cap is {cap.epsilon:g}."
+
+
+def _totals(entries: Sequence[Entry], cap: Budget | None) -> tuple[list[float], list[float]]:
+    spends = [entry.spend for entry in entries]
+    return running_totals(spends, added(spends).delta if cap is None else cap.delta)

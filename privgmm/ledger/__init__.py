@@ -1,6 +1,8 @@
 """What was spent: told before noise is drawn, and told the verdict after.
 
-`memory` keeps an account as long as the process lives, `sqlite` in a file that many processes
-share. Both follow one protocol, so that front doors need not know which it is. The next room is
-the package's root: `release` tells the story of one release.
+`protocol` says what a `Ledger` is (the account of one data set), what an `Intent` is (one spend, to
+be concluded) and what a `Book` is (the ledgers of many data sets). Front doors work with these
+three and need not know what is behind them: `memory` lasts as long as the process, `sqlite` is a
+file that many processes share. `history` is what a ledger knows at one moment, and what follows
+from it. The next room is the package's root: `release` tells the story of one release.
 """

@@ -1,21 +1,22 @@
-"""A ledger that lives as long as the process."""
+"""Ledgers that live as long as the process: one by itself, or a book of many."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import secrets
 import threading
+from collections.abc import Iterator
 
-from privgmm.budget import Budget, Unit, check_unit
-from privgmm.errors import InvalidInput
-from privgmm.ledger.protocol import Entry, Standing, check_cap_unit
+from privgmm.budget import Budget, Unit
+from privgmm.ledger.history import Entry, History, account_name, new_mark, now
+from privgmm.ledger.protocol import Book, Intent, Ledger
 from privgmm.methods.plan import Plan
-from privgmm.privacy.composition import Measure, Spend, measure_for
 
-__all__ = ["MemoryIntent", "MemoryLedger"]
+__all__ = ["MemoryBook", "MemoryIntent", "MemoryLedger"]
 
 
-class MemoryLedger:
+class MemoryLedger(Ledger):
     """A ledger that lives as long as the process, with an optional cap.
 
     Parameters
@@ -27,57 +28,93 @@ class MemoryLedger:
     """
 
     def __init__(self, cap: Budget | None = None, *, cap_unit: Unit = "row") -> None:
-        self._cap = cap
-        self._cap_unit = check_unit(cap_unit, "cap_unit")
-        self._measure: Measure | None = None
-        self._entries: dict[int, Entry] = {}
-        self._spends: list[Spend] = []
-        self._numbers = itertools.count(1)
+        self._history = History().opened(cap=cap, cap_unit=cap_unit)
+        self._numbers: Iterator[int] = itertools.count(1)
         self._lock = threading.Lock()
 
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """All spends, oldest first."""
+    def history(self) -> History:
+        """Everything known at this moment."""
         with self._lock:
-            return tuple(self._entries.values())
+            return self._history
 
-    def standing(self) -> Standing:
-        """Total, cap, and what is left."""
-        with self._lock:
-            units = [entry.unit for entry in self._entries.values()]
-            return Standing.of(
-                self._spends, units, self._cap, self._measure, cap_unit=self._cap_unit
-            )
-
-    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> MemoryIntent:
-        """Write down a spend that is about to happen."""
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> Intent:
+        """Write down a spend that is about to happen, or raise `BudgetExceeded`."""
         spend = plan.price()
-        check_unit(unit, "unit")
         with self._lock:
-            if self._cap is not None:
-                check_cap_unit(self._cap_unit, unit)
-                self._measure = measure_for(self._cap, [*self._spends, spend], self._measure)
-            number = next(self._numbers)
-            self._spends.append(spend)
-            self._entries[number] = Entry(number, plan.method, spend.budget, seeded, unit=unit)
-            return MemoryIntent(self, number)
+            measure = self._history.admit(spend, unit)
+            entry = Entry(
+                number=next(self._numbers),
+                mark=new_mark(),
+                method=plan.method,
+                spend=spend,
+                seeded=seeded,
+                unit=unit,
+                intended=now(),
+            )
+            self._history = dataclasses.replace(
+                self._history, entries=(*self._history.entries, entry), measure=measure
+            )
+        return MemoryIntent(entry.number, entry.mark, self)
 
-    def conclude(self, entry: int, *, released: bool) -> None:
-        """Write down how it ended."""
+    def _conclude(self, number: int, *, released: bool) -> None:
         with self._lock:
-            if entry not in self._entries:
-                raise InvalidInput(f"there is no entry {entry} in this ledger")
-            self._entries[entry] = dataclasses.replace(self._entries[entry], released=released)
+            self._history = dataclasses.replace(
+                self._history,
+                entries=tuple(
+                    entry.ended(released=released) if entry.number == number else entry
+                    for entry in self._history.entries
+                ),
+            )
 
 
 @dataclasses.dataclass(frozen=True)
 class MemoryIntent:
     """A spend in a `MemoryLedger`."""
 
-    ledger: MemoryLedger
     number: int
-    mark: None = None
+    mark: str
+    _ledger: MemoryLedger = dataclasses.field(repr=False)
 
     def conclude(self, *, released: bool) -> None:
-        """Write down how it ended."""
-        self.ledger.conclude(self.number, released=released)
+        """Write down how it ended, once."""
+        self._ledger._conclude(self.number, released=released)
+
+
+class MemoryBook(Book):
+    """The ledgers of many data sets, for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._salt = secrets.token_bytes(32)
+        self._numbers = itertools.count(1)
+        self._ledgers: dict[str, MemoryLedger] = {}
+        self._lock = threading.Lock()
+
+    def open(
+        self,
+        fingerprint: str,
+        *,
+        cap: Budget | None = None,
+        cap_unit: Unit = "row",
+        label: str | None = None,
+    ) -> MemoryLedger:
+        """The ledger of a data set, begun if there is none."""
+        account = account_name(fingerprint, self._salt)
+        with self._lock:
+            ledger = self._ledgers.get(account)
+            if ledger is None:
+                ledger = MemoryLedger()
+                ledger._history, ledger._numbers = History(account), self._numbers
+            with ledger._lock:
+                ledger._history = ledger._history.opened(cap=cap, cap_unit=cap_unit, label=label)
+            self._ledgers[account] = ledger
+        return ledger
+
+    def find(self, fingerprint: str) -> MemoryLedger | None:
+        """The ledger of a data set, or None if there is none."""
+        with self._lock:
+            return self._ledgers.get(account_name(fingerprint, self._salt))
+
+    def histories(self) -> list[History]:
+        """What is known of every data set, in the order in which they came."""
+        with self._lock:
+            return [ledger.history() for ledger in self._ledgers.values()]

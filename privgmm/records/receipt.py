@@ -89,35 +89,35 @@ def make_receipt(
     *,
     learner: str | None = None,
     jitter: npt.ArrayLike | None = None,
-    mark: str | None = None,
 ) -> dict[str, Any]:
     """The receipt of a release or a refusal.
 
     Parameters
     ----------
     result : Release or Refusal
-        ``outcome.result``, never the curator's part.
+        ``outcome.result``, never the curator's part. If a ledger was told of it, the receipt names
+        the spend: its number, and its random mark, which finds it in the curator's ledger and says
+        nothing about the data. Two receipts of one data set cannot be matched by it.
     learner : str, optional
         How blocks were fitted, a name in `privgmm.learners.registry`. The guarantee holds for any.
     jitter : array-like (d,), optional
         Widths of the public noise that `jittered` added to the rows: whoever reads the
         covariances must know that width^2 / 12 of each variance is its doing.
-    mark : str, optional
-        From `SQLiteLedger.mark`: finds the spend in the curator's ledger. It is random, so it
-        says nothing about the data, and two receipts of one data set cannot be matched by it.
     """
     if not isinstance(result, Release | Refusal):
         raise InvalidInput(
             f"result must be a Release or a Refusal, got {type(result).__name__}: pass "
             "outcome.result"
         )
-    ledger = None if mark is None else {"entry": result.entry, "mark": mark}
+    ledger = None if result.mark is None else {"entry": result.entry, "mark": result.mark}
     if not _is_spend(ledger):
         raise InvalidInput(
-            f"mark must come from the ledger that was told of the release, got {mark!r}"
+            "result must carry the entry (1 or more) and the mark (16 hexadecimal digits) that its "
+            f"ledger gave, got entry {result.entry!r} and mark {result.mark!r}: pass the result as "
+            "`release` returned it"
         )
     if not _is_learner(learner):
-        raise InvalidInput(f"learner must be a name, got {learner!r}")
+        raise InvalidInput(f"learner must be a name, got {learner!r}: leave it out or give a name")
     widths = None if jitter is None else jitter_widths(jitter, result.plan.n_features).tolist()
     receipt: dict[str, Any] = {
         "schema": RECEIPT_SCHEMA,
@@ -188,7 +188,7 @@ def verify_receipt(document: bytes | str | Mapping[str, Any]) -> Verification:
 
     Notes
     -----
-    The hash shows that a receipt was not changed by accident or in part; it is no signature:
+    The hash shows that a receipt was not changed by accident or in part; it is not a signature:
     whoever writes a new document can hash it too. The price cannot be talked down that way.
     """
     if not isinstance(document, bytes | bytearray | str | Mapping):
@@ -343,14 +343,14 @@ def _mixture_problems(receipt: dict[str, Any]) -> Iterator[str]:
     """The mixture is one, and, like the jitter, of the size that was planned."""
     plan, jitter = receipt["plan"], receipt["jitter"]
     if jitter is not None and isinstance(plan, dict) and len(jitter) != plan.get("n_features"):
-        yield f"jitter has {len(jitter)} widths, not one a dimension as planned"
+        yield f"jitter has {len(jitter)} widths, not one per dimension as planned"
     if receipt["mixture"] is None:
         return
     try:
         with np.errstate(all="ignore"):
             mixture = Mixture.from_dict(receipt["mixture"])
     except (InvalidInput, ArithmeticError) as problem:
-        yield f"the mixture is none: {problem}"
+        yield f"the mixture is not valid: {problem}"
         return
     size = (mixture.n_components, mixture.n_features)
     if isinstance(plan, dict) and size != (plan.get("n_components"), plan.get("n_features")):

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from privgmm.budget import Budget
-from privgmm.ledger.sqlite import SQLiteLedger, file_fingerprint, read_spends
+from privgmm.data.fingerprint import file_fingerprint
+from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.methods.plan import Plan
-from privgmm.privacy.composition import Spend, total
+from privgmm.privacy.composition import total
 from privgmm.records.receipt import verify_receipt
 
 ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
@@ -23,7 +24,7 @@ ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blo
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two columns of numbers, and who each row belongs to: two rows a person."""
+    """Two columns of numbers, and who each row belongs to: two rows per person."""
     path = tmp_path_factory.mktemp("people") / "people.csv"
     rows = np.random.default_rng(0).normal(size=(12_000, 2))
     lines = ["u,v,name", *(f"{u!r},{v!r},p{i // 2}" for i, (u, v) in enumerate(rows.tolist()))]
@@ -51,7 +52,7 @@ def test_a_release_is_in_the_ledger_and_the_receipt_names_it(
     out = tmp_path / "receipt.json"
     done = run("release", people, *ORDER, "--out", out, "--json")
     assert done.code == 0, done.err
-    (spend,) = read_spends(ledger)
+    (spend,) = SQLiteBook(ledger).export()
     assert (spend["released"], spend["seeded"], spend["unit"]) == (True, False, "row")
     assert spend["label"] == "people.csv"
     receipt = json.loads(out.read_bytes())
@@ -67,7 +68,7 @@ def test_a_release_is_in_the_ledger_and_the_receipt_names_it(
     assert standing["spends"] == 2
     assert [entry["seeded"] for entry in standing["entries"]] == [False, True]
     plans = [Plan.from_dict(json.loads(text)) for text in stored_plans(ledger)]
-    joint = total([Spend.of(plan) for plan in plans])
+    joint = total([plan.price() for plan in plans])
     assert standing["total"] == joint.to_dict()
     assert joint.epsilon < sum(entry["epsilon"] for entry in standing["entries"])
     words = run("ledger").out
@@ -85,7 +86,7 @@ def test_a_refusal_is_in_the_ledger_with_its_reason(run: Any, ledger: Path, tmp_
     np.savetxt(tmp_path / "wild.csv", scattered, header="x", comments="")
     done = run("release", tmp_path / "wild.csv", *ORDER)
     assert done.code == 3
-    (spend,) = read_spends(ledger)
+    (spend,) = SQLiteBook(ledger).export()
     assert spend["released"] is False
     assert spend["meaning"].startswith("refused: the blocks did not agree")
     assert "refused: the blocks did not agree" in run("ledger").out
@@ -117,7 +118,9 @@ def test_a_cap_stops_releases_and_nothing_is_spent_beyond(
     assert not list(tmp_path.glob(".privgmm-*"))
     # the cap stays, and its account is that of the file
     assert "cannot replace" in run("ledger", people, "--cap-epsilon", 9, "--cap-delta", 0.1).err
-    assert SQLiteLedger(ledger, file_fingerprint(people)).cap == Budget(4.5, 1.2e-5)
+    kept = SQLiteBook(ledger).find(file_fingerprint(people))
+    assert kept is not None
+    assert kept.cap == Budget(4.5, 1.2e-5)
     # another account has no cap
     assert run("release", people, *ORDER, "--dataset", "others").code == 0
     assert [d["label"] for d in run("ledger", "--json").json()["data_sets"]] == [
@@ -170,7 +173,7 @@ def test_export(run: Any, ledger: Path, people: Path, tmp_path: Path) -> None:
     assert run("ledger", "--export", table).code == 0
     with table.open(encoding="utf-8", newline="") as file:
         read = list(csv.DictReader(file))
-    assert [row["mark"] for row in read] == [row["mark"] for row in read_spends(ledger)]
+    assert [row["mark"] for row in read] == [row["mark"] for row in SQLiteBook(ledger).export()]
     answer = run("ledger", people, "--export", document, "--json").json()
     assert json.loads(document.read_text()) == answer
     assert len(answer["data_sets"]) == 1
@@ -247,7 +250,7 @@ def test_groups_of_any_kind(run: Any, ledger: Path, tmp_path: Path) -> None:
     path.write_text("who\n1\n2\n")
     assert "left" in run("release", path, *ORDER, "--groups", "who").err
     assert "file" in run("release", "old_faithful", *ORDER, "--groups", "eruptions").err
-    # two rows a person: too few persons for so many blocks
+    # two rows per person: too few persons for so many blocks
     few = run("release", tmp_path / "numbered.csv", "--k", 1, "--alpha", 1, "--blocks", 9999)
     assert few.code == 2
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import json
+import tempfile
+import weakref
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,10 @@ from streamlit.testing.v1 import AppTest
 from privgmm.budget import Budget
 from privgmm.dashboard.explore.release_job import Running
 from privgmm.dashboard.ledger import page as spending
-from privgmm.dashboard.shared import accounts
 from privgmm.dashboard.shared.accounts import Account
-from privgmm.ledger.sqlite import SQLiteLedger, file_fingerprint, read_spends
+from privgmm.data.fingerprint import file_fingerprint
+from privgmm.ledger.memory import MemoryBook
+from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.privacy.composition import added
 from privgmm.records.receipt import verify_receipt
 
@@ -152,7 +155,7 @@ def test_what_is_taken_home_proves_itself_and_names_no_data(
     assert len(str(given["Ledger (CSV)"]).splitlines()) == 3
     for content in (given["Ledger (JSON)"], given["Ledger (CSV)"], given["Receipt (JSON)"]):
         assert account.fingerprint not in str(content)
-        assert account.ledger().account not in str(content)
+        assert account.ledger().standing().account not in str(content)
 
 
 def test_a_refusal_has_a_receipt_but_no_bundle(
@@ -208,7 +211,7 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     monkeypatch.setenv("PRIVGMM_LEDGER", str(path))
     content, other = table_of(1), table_of(2)
     press(upload(content))
-    (row,) = read_spends(path)
+    (row,) = SQLiteBook(path).export()
     assert row["label"] == "people.csv"
     assert file_fingerprint(content).encode() not in path.read_bytes()
     again = upload(content, "renamed.csv")
@@ -223,7 +226,7 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     assert "Nothing has been spent on these rows" in words(stranger)
     assert "people" not in "".join(str(box.options) for box in stranger.selectbox)
     # a cap set by another process holds here
-    SQLiteLedger(path, file_fingerprint(content), cap=Budget(0.25, 1e-5))
+    SQLiteBook(path).open(file_fingerprint(content), cap=Budget(0.25, 1e-5))
     assert "Cap: ε = 0.25" in words(again.run())
     # the upload and the columns chosen of it outlive a look at another page
     turn_to(again, APP)
@@ -231,7 +234,7 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     assert again.multiselect[0].value == ["b"]
     press(again)
     assert "beyond what its cap" in words(again)
-    assert len(read_spends(path)) == 1
+    assert len(SQLiteBook(path).export()) == 1
     again.button(key="forget").click().run()
     assert "In use" not in words(again)
     assert "Choose data to begin" in words(again)
@@ -269,7 +272,11 @@ def test_without_a_ledger_nothing_can_be_released(
     assert "release" not in [button.key for button in app.button]
 
 
-def test_the_accounts_of_a_session_are_told_apart_and_go_with_it() -> None:
+def test_the_accounts_of_a_session_are_told_apart_and_go_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     app = press(open_app(n="10,000", method="Paper"))
     app.select_slider(key="n").set_value(30_000).run()
     turn_to(app, LEDGER)
@@ -278,9 +285,11 @@ def test_the_accounts_of_a_session_are_told_apart_and_go_with_it() -> None:
     assert "Nothing has been spent" in words(app)
     box.set_value(1).run()
     assert len(app.dataframe[0].value) == 1
-    file = accounts._SessionFile()
-    file.path.touch()
-    folder = file.path.parent
-    del file
+    # in memory alone: nothing of it is left when the session is
+    books = {account.book for account in app.session_state["explore_ledgers"].values()}
+    assert [type(book) for book in books] == [MemoryBook]
+    assert list(tmp_path.iterdir()) == []
+    book = weakref.ref(books.pop())
+    del app, box
     gc.collect()
-    assert not folder.exists()
+    assert book() is None

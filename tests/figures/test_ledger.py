@@ -9,11 +9,10 @@ from privgmm.figures.ledger import (
     running_totals,
     spending_alt_text,
     spending_figure,
-    verdict_of,
 )
-from privgmm.ledger.protocol import Entry
+from privgmm.ledger.history import Entry
 from privgmm.methods.planner import calibrate
-from privgmm.privacy.composition import Spend, added, total
+from privgmm.privacy.composition import added, total
 
 PLANS = [
     calibrate(
@@ -21,10 +20,19 @@ PLANS = [
     )
     for e in (0.5, 1.0, 0.5, 0.75)
 ]
-SPENDS = [Spend.of(plan) for plan in PLANS]
+SPENDS = [plan.price() for plan in PLANS]
 ENTRIES = [
-    Entry(i, "lifted", spend.budget, False, ending)
-    for i, (spend, ending) in enumerate(zip(SPENDS, (True, False, None, True), strict=True))
+    Entry(
+        number=i,
+        mark=f"{i:016x}",
+        method="lifted",
+        spend=spend,
+        seeded=False,
+        unit="row",
+        intended="2024-01-01T00:00:00.000+00:00",
+        released=ending,
+    )
+    for i, (spend, ending) in enumerate(zip(SPENDS, (True, False, None, True), strict=True), 1)
 ]
 
 
@@ -38,7 +46,7 @@ def test_totals_grow_with_every_answer_and_end_at_the_whole() -> None:
 
 
 def test_the_figure_shows_both_totals_every_verdict_and_the_cap() -> None:
-    figure = spending_figure(SPENDS, ENTRIES, cap=Budget(3.0, 1e-5))
+    figure = spending_figure(ENTRIES, cap=Budget(3.0, 1e-5))
     lines = {trace.name: trace for trace in figure.data}
     together, summed = running_totals(SPENDS, 1e-5)
     assert list(lines["Together"].y) == together
@@ -46,18 +54,17 @@ def test_the_figure_shows_both_totals_every_verdict_and_the_cap() -> None:
     assert len(set(lines["Together"].marker.symbol)) == 3
     assert [shape.y0 for shape in figure.layout.shapes] == [3.0]
     assert figure.layout.yaxis.range[1] > 3.0
-    assert not spending_figure(SPENDS, ENTRIES).layout.shapes
+    assert not spending_figure(ENTRIES).layout.shapes
 
 
 def test_the_words_say_the_same() -> None:
     together, summed = running_totals(SPENDS, added(SPENDS).delta)
-    words = spending_alt_text(SPENDS, ENTRIES)
+    words = spending_alt_text(ENTRIES)
     assert f"{together[-1]:.4g} together, {summed[-1]:.4g} by adding up" in words
     assert "4 answers, 1 of them refused" in words
-    assert "cap is 3" in spending_alt_text(SPENDS, ENTRIES, cap=Budget(3.0, 1e-5))
-    assert [verdict_of(entry) for entry in ENTRIES] == [
-        "released",
-        "refused",
-        "unfinished",
-        "released",
-    ]
+    assert "cap is 3" in spending_alt_text(ENTRIES, cap=Budget(3.0, 1e-5))
+
+
+def test_every_answer_says_how_it_ended() -> None:
+    together = spending_figure(ENTRIES).data[1]
+    assert list(together.customdata) == ["released", "refused", "unfinished", "released"]

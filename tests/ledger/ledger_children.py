@@ -13,6 +13,7 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.budget import Budget, Unit
 from privgmm.errors import BudgetExceeded
+from privgmm.ledger.protocol import Intent
 from privgmm.ledger.sqlite import SQLiteLedger
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
@@ -32,10 +33,11 @@ class Watched(SQLiteLedger):
     folder: Path
     last: int
 
-    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
-        self.last = super().intend(plan, seeded=seeded, unit=unit)
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> Intent:
+        intent = super().intend(plan, seeded=seeded, unit=unit)
+        self.last = intent.number
         (self.folder / f"drawn-{self.last}").touch()
-        return self.last
+        return intent
 
 
 def watched(path: Path, folder: Path, cap: Budget | None) -> Watched:
@@ -74,7 +76,7 @@ def race(path: Path, cap: Budget, tries: int, admitted: list[int]) -> None:
     ledger = SQLiteLedger(path, "people", cap=cap)
     for _ in range(tries):
         try:
-            admitted.append(ledger.intend(PLAN, seeded=False))
+            admitted.append(ledger.intend(PLAN, seeded=False).number)
         except BudgetExceeded:
             return
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import itertools
-import json
 import os
 import re
 import signal
@@ -18,17 +16,10 @@ import numpy as np
 import pytest
 
 from privgmm.budget import Budget
-from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError
-from privgmm.ledger.sqlite import (
-    SQLiteLedger,
-    content_fingerprint,
-    default_path,
-    file_fingerprint,
-    read_spends,
-    read_standings,
-)
-from privgmm.privacy.composition import Measure, Spend, total
-from privgmm.release import release
+from privgmm.data.fingerprint import content_fingerprint, file_fingerprint
+from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.ledger.sqlite import SQLiteBook, SQLiteLedger, default_path
+from privgmm.privacy.composition import Measure, total
 from tests.ledger.ledger_children import (
     PLAN,
     ROWS,
@@ -41,93 +32,39 @@ from tests.ledger.ledger_children import (
 # ------------------------------------------------------------------------- one process
 
 
-def test_an_intention_is_a_spend_until_it_is_concluded(tmp_path: Path) -> None:
+def test_what_was_written_is_there_for_others(tmp_path: Path) -> None:
+    path = tmp_path / "spends.db"
+    ledger = SQLiteLedger(path, "people", cap=Budget(20.0, 1e-4), label="People")
+    first = ledger.intend(PLAN, seeded=True)
+    ledger.intend(PLAN, seeded=False)
+    first.conclude(released=False)
+    again = SQLiteLedger(path, "people")
+    assert again.history() == ledger.history()
+    assert SQLiteBook(path).histories() == [ledger.history()]
+    assert [entry.spend for entry in again.entries] == [PLAN.price()] * 2
+
+
+def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    """Neither a new file nor that of somebody else takes the place of the one that was opened."""
     path = tmp_path / "spends.db"
     ledger = SQLiteLedger(path, "people")
-    assert ledger.entries == ()
-    assert ledger.total() is None
-    first = ledger.intend(PLAN, seeded=True)
-    second = ledger.intend(PLAN, seeded=False)
-    ledger.conclude(first, released=False)
-    again = SQLiteLedger(path, "people").entries
-    assert [entry.number for entry in again] == [first, second]
-    assert [entry.released for entry in again] == [False, None]
-    assert [entry.seeded for entry in again] == [True, False]
-    assert all(entry.budget == PLAN.spent() for entry in again)
-
-
-def test_the_total_is_that_of_the_plans(tmp_path: Path) -> None:
-    ledger = SQLiteLedger(tmp_path / "spends.db", "people", cap=Budget(20.0, 1e-4))
-    for number in range(1, 6):
+    intent = ledger.intend(PLAN, seeded=False)
+    for file in tmp_path.glob("spends.db*"):
+        file.unlink()
+    SQLiteLedger(path, "people").intend(PLAN, seeded=False)
+    with pytest.raises(PrivGMMError, match="no longer knows this data set"):
+        ledger.standing()
+    with pytest.raises(PrivGMMError, match="no longer knows this data set"):
         ledger.intend(PLAN, seeded=False)
-        assert ledger.total() == total([Spend.of(PLAN)] * number, 1e-4)
-        assert ledger.total(1e-5) == total([Spend.of(PLAN)] * number, 1e-5)
-
-
-def test_release_speaks_to_it(tmp_path: Path) -> None:
-    ledger = SQLiteLedger(tmp_path / "spends.db", content_fingerprint(ROWS))
-    outcome = release(ROWS, PLAN, ledger=ledger, rng=3)
-    scattered = np.random.default_rng(0).standard_cauchy((9000, 1)) ** 5
-    refused = release(scattered, PLAN, ledger=ledger, rng=3)
-    assert [entry.released for entry in ledger.entries] == [outcome.released, refused.released]
-    assert not refused.released
-    rows = ledger.export()
-    assert rows[1]["epsilon"] == rows[0]["epsilon"]
-    assert "costs the same" in rows[1]["meaning"]
-
-
-def test_data_sets_are_apart(tmp_path: Path) -> None:
-    path = tmp_path / "spends.db"
-    one, other = SQLiteLedger(path, "one"), SQLiteLedger(path, "other", cap=PLAN.spent())
-    entry = one.intend(PLAN, seeded=False)
-    other.intend(PLAN, seeded=False)
-    with pytest.raises(BudgetExceeded):
-        other.intend(PLAN, seeded=False)
-    one.intend(PLAN, seeded=False)
-    assert (len(one.entries), len(other.entries), len(read_spends(path))) == (2, 1, 3)
-    with pytest.raises(InvalidInput, match="no open entry"):
-        other.conclude(entry, released=True)
-
-
-def test_an_entry_is_concluded_once(tmp_path: Path) -> None:
-    ledger = SQLiteLedger(tmp_path / "spends.db", "people")
-    entry = ledger.intend(PLAN, seeded=False)
-    ledger.conclude(entry, released=False)
-    for number in (entry, entry + 1):
-        with pytest.raises(InvalidInput, match="no open entry"):
-            ledger.conclude(number, released=True)
-    assert ledger.entries[0].released is False
-
-
-def test_the_first_cap_stays(tmp_path: Path) -> None:
-    path = tmp_path / "spends.db"
-    cap = PLAN.spent()
-    SQLiteLedger(path, "people", cap=cap)
-    careless = SQLiteLedger(path, "people")
-    assert careless.cap == cap
-    careless.intend(PLAN, seeded=False)
-    with pytest.raises(BudgetExceeded, match="nothing was drawn"):
-        careless.intend(PLAN, seeded=False)
-    with pytest.raises(InvalidInput, match="already has the cap"):
-        SQLiteLedger(path, "people", cap=Budget(100.0, 1e-3))
-    assert len(careless.entries) == 1
-
-
-def test_a_cap_set_late_counts_what_was_spent(tmp_path: Path) -> None:
-    path = tmp_path / "spends.db"
-    free = SQLiteLedger(path, "people")
-    free.intend(PLAN, seeded=False)
-    spent = PLAN.spent()
-    capped = SQLiteLedger(path, "people", cap=Budget(2 * spent.epsilon, 2 * spent.delta))
-    capped.intend(PLAN, seeded=False)
-    with pytest.raises(BudgetExceeded):
-        capped.intend(PLAN, seeded=False)
+    with pytest.raises(PrivGMMError, match="spend 1 is no longer in the ledger"):
+        intent.conclude(released=True)
+    assert [entry.released for entry in SQLiteLedger(path, "people").entries] == [None]
 
 
 def test_no_spend_can_be_taken_back_or_changed(tmp_path: Path) -> None:
     path = tmp_path / "spends.db"
     ledger = SQLiteLedger(path, "people")
-    ledger.conclude(ledger.intend(PLAN, seeded=False), released=True)
+    ledger.intend(PLAN, seeded=False).conclude(released=True)
     ledger.intend(PLAN, seeded=False)
     with contextlib.closing(sqlite3.connect(path)) as database:
         for statement in (
@@ -149,11 +86,11 @@ def test_the_file_does_not_hold_the_fingerprint(tmp_path: Path) -> None:
     for path, ledger in zip(paths, ledgers, strict=True):
         ledger.intend(PLAN, seeded=False)
         stored = b"".join(file.read_bytes() for file in tmp_path.glob(f"{path.name}*"))
-        assert ledger.account.encode() in stored
+        assert ledger.standing().account.encode() in stored
         assert name.encode() not in stored
         assert bytes.fromhex(name) not in stored
     # and two files cannot be matched
-    assert ledgers[0].account != ledgers[1].account
+    assert ledgers[0].standing().account != ledgers[1].standing().account
 
 
 def test_the_fingerprint_is_of_the_rows_not_their_order() -> None:
@@ -168,22 +105,6 @@ def test_the_fingerprint_is_of_the_rows_not_their_order() -> None:
     other[7, 1] = np.nextafter(other[7, 1], 9)
     variants = [name, *map(content_fingerprint, (other, rows[:-1], rows[:, :2], rows.T))]
     assert len(set(variants)) == len(variants)
-
-
-def test_export_and_csv_tell_the_same(tmp_path: Path) -> None:
-    ledger = SQLiteLedger(tmp_path / "spends.db", "people")
-    for released in (True, False):
-        ledger.conclude(ledger.intend(PLAN, seeded=False), released=released)
-    ledger.intend(PLAN, seeded=True)
-    ledger.write_csv(tmp_path / "spends.csv")
-    with (tmp_path / "spends.csv").open(encoding="utf-8", newline="") as file:
-        read = list(csv.DictReader(file))
-    rows = ledger.export()
-    assert [row["released"] for row in rows] == [True, False, None]
-    assert [row["meaning"].split(":")[0] for row in rows] == ["released", "refused", "unfinished"]
-    for row, line in zip(rows, read, strict=True):
-        assert line == {key: "" if value is None else str(value) for key, value in row.items()}
-        assert float(line["epsilon"]) == PLAN.spent().epsilon
 
 
 def test_what_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
@@ -205,43 +126,15 @@ def test_what_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
         SQLiteLedger(newer, "people")
     with pytest.raises(PrivGMMError, match="folder exists"):
         SQLiteLedger(tmp_path / "nowhere" / "spends.db", "people")
+    missing = SQLiteBook(tmp_path / "missing.db")
+    for look in (missing.histories, missing.standings, missing.export):
+        with pytest.raises(InvalidInput, match="no ledger"):
+            look()
     with pytest.raises(InvalidInput, match="no ledger"):
-        read_spends(tmp_path / "missing.db")
+        missing.find("people")
+    with pytest.raises(InvalidInput, match="fingerprint"):
+        SQLiteLedger(tmp_path / "missing.db", "")
     assert not (tmp_path / "missing.db").exists()
-    with pytest.raises(InvalidInput, match="data_fingerprint"):
-        SQLiteLedger(tmp_path / "spends.db", "")
-
-
-def test_every_data_set_of_a_file_has_its_standing(tmp_path: Path) -> None:
-    path = tmp_path / "spends.db"
-    one = SQLiteLedger(path, "one", label="first")
-    other = SQLiteLedger(path, "other", cap=Budget(20.0, 1e-4), label="odd\ud800")
-    for _ in range(3):
-        one.intend(PLAN, seeded=False, unit="person")
-    other.intend(PLAN, seeded=True)
-    SQLiteLedger(path, "one", label="renamed")
-    found = read_standings(path)
-    assert found == [one.standing(), other.standing()]
-    assert [standing.label for standing in found] == ["renamed", "odd?"]
-    assert [standing.spends for standing in found] == [3, 1]
-    assert [standing.unit for standing in found] == ["person", "row"]
-    assert [standing.account for standing in found] == [one.account, other.account]
-    assert found[0].total == total([Spend.of(PLAN)] * 3)
-    assert json.loads(json.dumps(found[1].to_dict()))["cap"] == {"epsilon": 20.0, "delta": 1e-4}
-    assert [row["label"] for row in read_spends(path)] == ["renamed"] * 3 + ["odd?"]
-
-
-def test_marks_are_random_and_find_their_spend(tmp_path: Path) -> None:
-    ledger = SQLiteLedger(tmp_path / "spends.db", "people")
-    numbers = [ledger.intend(PLAN, seeded=False) for _ in range(4)]
-    marks = [ledger.mark(number) for number in numbers]
-    assert len(set(marks)) == 4
-    assert all(re.fullmatch("[0-9a-f]{16}", mark) for mark in marks)
-    assert [row["mark"] for row in ledger.export()] == marks
-    with pytest.raises(InvalidInput, match="no entry 99"):
-        ledger.mark(99)
-    with pytest.raises(InvalidInput, match="no entry"):
-        SQLiteLedger(tmp_path / "spends.db", "others").mark(numbers[0])
 
 
 def test_where_the_ledger_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,16 +148,27 @@ def test_where_the_ledger_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     there = tmp_path / "data" / "privgmm" / "ledger.sqlite"
     assert default_path() == there
-    assert not there.parent.exists(), "to ask where is not to make it"
+    own = SQLiteBook()
+    assert own.path == there
+    # before the first release the user's own book is empty
+    assert (own.histories(), own.export(), own.find("people")) == ([], [], None)
+    assert not there.parent.exists(), "to look is not to make"
     ledger = SQLiteLedger(None, "people")
     ledger.intend(PLAN, seeded=False)
     assert ledger.path == there
-    assert len(read_spends(there)) == 1
+    assert own.histories() == SQLiteBook(there).histories() == [ledger.history()]
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "other"))
+    SQLiteBook().open("people").intend(PLAN, seeded=False)
+    assert len(SQLiteBook(tmp_path / "other" / "privgmm" / "ledger.sqlite").export()) == 1
     monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path / "own.db"))
     assert default_path() == tmp_path / "own.db"
     monkeypatch.setenv("PRIVGMM_LEDGER", str(there / "below a file" / "own.db"))
-    with pytest.raises(InvalidInput, match="cannot be made"):
-        SQLiteLedger(None, "people")
+    for begin in (SQLiteBook().open, lambda name: SQLiteLedger(None, name)):
+        with pytest.raises(InvalidInput, match="cannot be made"):
+            begin("people")
+    monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path))
+    with pytest.raises(InvalidInput, match="no ledger"):
+        SQLiteBook().histories()
 
 
 def test_a_file_is_known_by_its_bytes(tmp_path: Path) -> None:
@@ -277,8 +181,8 @@ def test_a_file_is_known_by_its_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"])
-def test_paths_that_are_none(path: str) -> None:
-    with pytest.raises(InvalidInput, match="path"):
+def test_what_cannot_be_a_path(path: str) -> None:
+    with pytest.raises(InvalidInput, match=r"path .* cannot be the name of a file"):
         SQLiteLedger(path, "people")
 
 
@@ -287,7 +191,7 @@ def test_paths_that_are_none(path: str) -> None:
 
 def fitting(cap: Budget) -> int:
     """How many spends of the plan fit, by the account alone."""
-    spend = Spend.of(PLAN)
+    spend = PLAN.price()
     measure = Measure.choose(cap, spend)
     return next(n for n in itertools.count() if not measure.admits([spend] * (n + 1)))
 
@@ -366,7 +270,7 @@ def kill_and_check(folder: Path, kills: int, seed: int) -> tuple[int, int]:
         assert all(entries[n].released is not None for n in numbers(folder, "shown"))
         assert len(entries.keys() - numbers(folder, "drawn")) <= kills
         if entries:
-            assert ledger.total() == total([Spend.of(PLAN)] * len(entries))
+            assert ledger.total() == total([PLAN.price()] * len(entries))
         with contextlib.closing(sqlite3.connect(path)) as database:
             assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     entries = {entry.number: entry for entry in SQLiteLedger(path, "people").entries}

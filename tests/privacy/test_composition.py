@@ -1,4 +1,4 @@
-"""Several releases together: the account holds for laws whose true loss is computed exactly."""
+"""Stages and releases together: the account holds for laws whose true loss is computed exactly."""
 
 from __future__ import annotations
 
@@ -13,26 +13,45 @@ from privgmm.arrays import Array
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
 from privgmm.methods import METHODS
-from privgmm.methods.plan import Method
+from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
-from privgmm.privacy.composition import Measure, Spend, added, total
-from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
+from privgmm.privacy.composition import Measure, Price, Spend, added, price_of, total
+from privgmm.privacy.curves import (
+    ORDERS,
+    RenyiCurve,
+    gaussian_curve,
+    lifted_mask_curve,
+    paper_mask_curve,
+)
 from privgmm.privacy.noise import DiscreteGaussian
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 
-def a_spend(method: Method, epsilon: float = 0.4, delta: float = 1e-6) -> Spend:
-    return Spend.of(
-        calibrate(
-            method,
-            epsilon=epsilon,
-            delta=delta,
-            alpha=0.6,
-            n_components=1,
-            n_features=2,
-            n_blocks=500,
-        )
+def a_plan(
+    method: str,
+    epsilon: float = 0.4,
+    delta: float = 1e-6,
+    *,
+    k: int = 1,
+    refine: Refinement | None = None,
+) -> Plan:
+    return calibrate(
+        method,
+        epsilon=epsilon,
+        delta=delta,
+        alpha=0.6,
+        n_components=k,
+        n_features=2,
+        n_blocks=500,
+        refine=refine,
     )
+
+
+def a_spend(method: str, epsilon: float = 0.4, delta: float = 1e-6) -> Spend:
+    return a_plan(method, epsilon, delta).price()
 
 
 SPENDS = {method: a_spend(method) for method in METHODS}
@@ -141,11 +160,211 @@ def test_a_cap_holds_when_plans_follow_outcomes(seed: int) -> None:
     assert loss <= cap.delta
 
 
+# ------------------------------------------------------------------------- stages
+
+TEST, MASK, STEP = gaussian_curve(12.0), gaussian_curve(20.0), gaussian_curve(60.0)
+DELTA = 1e-5
+
+
+def converted(losses: Array, delta: float) -> float:
+    """Proposition 12 of Canonne, Kamath and Steinke, written out."""
+    a = ORDERS
+    return float(np.min(losses + np.log((a - 1) / a) - (math.log(delta) + np.log(a)) / (a - 1)))
+
+
+def test_a_gate_first_costs_its_curve_at_the_same_delta() -> None:
+    gate = Price((TEST, MASK), 0.9 * DELTA, gate=True)
+    spend = price_of([gate], DELTA)
+    losses = TEST.values + MASK.values
+    assert spend.budget.delta == DELTA
+    assert spend.budget.epsilon == pytest.approx(converted(losses, DELTA), rel=1e-12)
+    assert spend.curve == TEST + MASK
+    assert spend.shortfall == 0.9 * DELTA
+    # how much of delta the gate needs makes no difference, up to all of it
+    for shortfall in (0.0, 0.5 * DELTA, DELTA):
+        assert price_of([dataclasses.replace(gate, shortfall=shortfall)], DELTA).budget == (
+            spend.budget
+        )
+    # with more than that there is no such delta to be had
+    wide = price_of([dataclasses.replace(gate, shortfall=3 * DELTA)], DELTA)
+    assert wide.budget == price_of([gate], 3 * DELTA).budget
+    # and what follows adds its curve, still at the same delta
+    both = price_of([gate, Price((STEP, STEP))], DELTA)
+    assert both.budget == Budget((TEST + MASK + STEP + STEP).epsilon(DELTA), DELTA)
+    assert both.shortfall == 0.9 * DELTA
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_the_shortfall_of_a_later_stage_comes_off_delta(gate: bool) -> None:
+    """Whether or not that stage is a gate: only the first one's cases exclude each other."""
+    first = Price((TEST,), 0.7 * DELTA, gate=True)
+    second = Price((STEP,), 0.4 * DELTA, gate=gate)
+    spend = price_of([first, second], DELTA)
+    losses = TEST.values + STEP.values
+    assert spend.budget.delta == DELTA
+    assert spend.budget.epsilon == pytest.approx(converted(losses, 0.6 * DELTA), rel=1e-12)
+    assert spend.shortfall == 0.7 * DELTA
+    # the other way round it is the gate that comes later, if there is one first at all
+    turned = price_of([second, first], DELTA)
+    left = DELTA - (0.7 * DELTA if gate else 1.1 * DELTA)
+    if gate:
+        assert turned.budget.epsilon == pytest.approx(converted(losses, left), rel=1e-12)
+    else:
+        assert left < 0
+        assert turned.budget.epsilon == 10**6
+    # shortfalls add up
+    more = price_of([first, second, Price((STEP,), 0.3 * DELTA)], DELTA)
+    assert more.budget.epsilon == pytest.approx(
+        converted(losses + STEP.values, 0.3 * DELTA), rel=1e-12
+    )
+    assert more.shortfall == pytest.approx(0.7 * DELTA)
+
+
+def test_a_first_stage_that_is_no_gate_pays_for_its_shortfall() -> None:
+    spend = price_of([Price((TEST,), 0.7 * DELTA)], DELTA)
+    assert spend.budget == Budget(TEST.epsilon(DELTA - 0.7 * DELTA), DELTA)
+    assert spend.shortfall == 0.7 * DELTA
+
+
+def test_where_shortfalls_leave_nothing_there_is_no_promise() -> None:
+    for rest in (DELTA, 2 * DELTA):
+        spend = price_of([Price((TEST,), gate=True), Price((STEP,), rest)], DELTA)
+        assert spend.budget == Budget(10**6, rest)
+    assert price_of([Price((TEST,), 1.5)], DELTA).budget.delta < 1
+
+
+def test_a_stage_without_a_curve_keeps_its_own_price_alone() -> None:
+    own = Budget(0.3, 1e-7)
+    for delta in (1e-9, DELTA):
+        assert price_of([Price.of_budget(own)], delta) == Spend(own, None, own.delta)
+
+
+def test_a_stage_without_a_curve_counts_beside_others_at_every_order() -> None:
+    own = Budget(0.3, 1e-7)
+    stages = [Price.of_budget(own), Price((STEP,))]
+    losses = STEP.values + 0.3
+    for order in (stages, stages[::-1]):
+        spend = price_of(order, DELTA)
+        assert spend.curve == RenyiCurve(losses)
+        assert spend.shortfall == own.delta
+        assert spend.budget.delta == DELTA
+        assert spend.budget.epsilon == pytest.approx(converted(losses, DELTA - 1e-7), rel=1e-12)
+    # behind a gate too
+    gated = price_of([Price((TEST,), 0.9 * DELTA, gate=True), *stages], DELTA)
+    assert gated.budget.epsilon == pytest.approx(
+        converted(losses + TEST.values, DELTA - 1e-7), rel=1e-12
+    )
+    # two of them cost what (epsilon, delta) adds up to, and the conversion on top
+    twice = price_of([Price.of_budget(own)] * 2, DELTA)
+    assert twice.budget.epsilon == pytest.approx(converted(np.full(900, 0.6), DELTA - 2e-7))
+    assert twice.budget.epsilon >= 0.6 - 1e-3
+
+
+def test_a_release_has_stages_and_every_stage_one_kind_of_price() -> None:
+    with pytest.raises(InvalidInput, match="at least one stage"):
+        price_of([], DELTA)
+    with pytest.raises(InvalidInput, match="curves or of a budget"):
+        Price(())
+    with pytest.raises(InvalidInput, match="curves or of a budget"):
+        Price((TEST,), budget=Budget(1.0, DELTA))
+    # what cannot leak at all still has a positive epsilon
+    assert 0 < price_of([Price((RenyiCurve(np.zeros(900)),))], 0.5).budget.epsilon < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_price_of_stages_holds_whichever_of_them_breaks(seed: int) -> None:
+    """A gate, then two stages that run if it lets them, each in its worst case, exactly."""
+    rng = np.random.default_rng(seed)
+    chances = [2e-3, 3e-3, 1e-3]
+    gate, second, third = (a_law(rng, float(rng.uniform(0.05, 0.5)), c) for c in chances)
+    curves = [law.spend.curve for law in (gate, second, third)]
+    assert None not in curves
+    prices = [
+        Price((curve,), chance, gate=number == 0)
+        for number, (curve, chance) in enumerate(zip(curves, chances, strict=True))
+        if curve is not None
+    ]
+    whole = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    for delta in (4.5e-3, 0.02, 0.2):
+        promise = price_of(prices, delta).budget
+        assert promise.delta == delta
+        for inner in itertools.product((False, True), repeat=2):
+            later = [
+                law.broken if out else law.agreed
+                for law, out in zip((second, third), inner, strict=True)
+            ]
+            assert hockey_stick(*gated(gate.agreed, product(later)), promise.epsilon) <= delta
+        # one data set never passes the gate: what follows may then tell everything
+        assert hockey_stick(*gated(gate.broken, whole), promise.epsilon) <= delta
+
+
+def test_leaving_out_the_shortfall_of_a_later_stage_would_be_wrong() -> None:
+    """The account is not loose: one that forgets it is refuted by these laws."""
+    rng = np.random.default_rng(0)
+    gate, second = a_law(rng, 0.01, 2e-3), a_law(rng, 0.01, 9e-3)
+    assert gate.spend.curve is not None
+    assert second.spend.curve is not None
+    first = Price((gate.spend.curve,), 2e-3, gate=True)
+    laws = gated(gate.agreed, second.broken)
+    forgetful = price_of([first, Price((second.spend.curve,))], 5e-3).budget
+    assert hockey_stick(*laws, forgetful.epsilon) > forgetful.delta
+    told = price_of([first, Price((second.spend.curve,), 9e-3)], 1e-2).budget
+    assert hockey_stick(*laws, told.epsilon) <= told.delta
+
+
+def gated(gate: tuple[Array, Array], later: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The laws of a release: refused (outcome 0 of the gate), or gone on to what follows."""
+    p, q = (
+        np.concatenate([law[:1], np.outer(law[1:], then).ravel()])
+        for law, then in zip(gate, later, strict=True)
+    )
+    return p, q
+
+
+REFINE = Refinement((60.0, 90.0), (4.0, 3.0))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("refine", [None, REFINE], ids=["plain", "refined"])
+@pytest.mark.parametrize("method", ["tight", "lifted"])
+def test_a_plan_costs_its_curves_at_its_delta(
+    method: str, refine: Refinement | None, k: int
+) -> None:
+    """Test, k masks and the steps of a refinement, added by hand from the plan's numbers."""
+    plan = a_plan(method, k=k, refine=refine)
+    space = plan.space
+    if isinstance(space, LiftedSpace):
+        mask = lifted_mask_curve(plan.gamma, space.eta, plan.n_features + 1)
+    else:
+        assert isinstance(space, PaperSpace)
+        etas = space.eta_weight, space.eta_mean, space.eta_cov
+        mask = paper_mask_curve(plan.gamma, *etas, plan.n_features)
+    assert isinstance(plan.test, AgreementTest)
+    losses = ORDERS / (2 * plan.test.sigma**2) + k * mask.values
+    if refine is not None:
+        losses = losses + ORDERS / (2 * 60.0**2) + ORDERS / (2 * 90.0**2)
+    chance = DiscreteGaussian(plan.test.sigma).survival(plan.test.threshold)
+    assert chance <= plan.budget.delta
+    spend = plan.price()
+    assert spend.curve is not None
+    np.testing.assert_allclose(spend.curve.values, losses, rtol=1e-12)
+    assert spend.shortfall == chance
+    assert spend.budget.delta == plan.budget.delta
+    assert spend.budget.epsilon == pytest.approx(converted(losses, plan.budget.delta), rel=1e-12)
+    assert plan.spent() == spend.budget
+
+
+def test_the_papers_plan_costs_its_own_price() -> None:
+    spend = a_plan("paper").price()
+    assert spend.curve is None
+    assert spend.shortfall == spend.budget.delta
+
+
 # ------------------------------------------------------------------------- plans
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_one_release_costs_its_own_price(method: Method) -> None:
+def test_one_release_costs_its_own_price(method: str) -> None:
     spend = SPENDS[method]
     assert total([spend]) == spend.budget
     assert total([spend], 1e-4) == Budget(spend.budget.epsilon, 1e-4)
@@ -154,17 +373,9 @@ def test_one_release_costs_its_own_price(method: Method) -> None:
 
 
 def test_the_shortfall_is_the_chance_of_a_release_without_core() -> None:
-    plan = calibrate(
-        "tight",
-        epsilon=0.4,
-        delta=1e-6,
-        alpha=0.6,
-        n_components=1,
-        n_features=2,
-        n_blocks=500,
-    )
+    plan = a_plan("tight")
     assert isinstance(plan.test, AgreementTest)
-    spend = Spend.of(plan)
+    spend = plan.price()
     noise = DiscreteGaussian(plan.test.sigma)
     beyond = noise.support >= plan.test.threshold
     assert spend.shortfall == pytest.approx(noise.probabilities[beyond].sum(), rel=1e-9)
@@ -173,7 +384,7 @@ def test_the_shortfall_is_the_chance_of_a_release_without_core() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_total_grows_and_never_beats_addition(method: Method) -> None:
+def test_the_total_grows_and_never_beats_addition(method: str) -> None:
     spend = SPENDS[method]
     before = 0.0
     for n in range(1, 30):
@@ -216,7 +427,7 @@ def fitting(cap: Budget, spend: Spend) -> int:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_a_cap_of_some_releases_admits_them(method: Method, times: int) -> None:
+def test_a_cap_of_some_releases_admits_them(method: str, times: int) -> None:
     spend = SPENDS[method]
     cap = Budget(times * spend.budget.epsilon, times * spend.budget.delta)
     assert fitting(cap, spend) >= times
@@ -224,7 +435,7 @@ def test_a_cap_of_some_releases_admits_them(method: Method, times: int) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("cap", [Budget(0.4, 1e-5), Budget(2.0, 1e-5), Budget(6.0, 1e-4)], ids=str)
-def test_what_a_cap_admits_costs_no_more_than_it(method: Method, cap: Budget) -> None:
+def test_what_a_cap_admits_costs_no_more_than_it(method: str, cap: Budget) -> None:
     spend = SPENDS[method]
     number = fitting(cap, spend)
     assert number >= 1

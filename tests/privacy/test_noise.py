@@ -8,6 +8,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import chisquare, kstest
 
 from privgmm.errors import InvalidInput
@@ -45,6 +46,43 @@ def test_every_source_draws_the_laws_it_names(source: NoiseSource) -> None:
     seen = [int(np.count_nonzero(draws == z)) for z in bins]
     seen = [*seen, size - sum(seen)]
     assert chisquare(seen, np.array(expected) * size).pvalue > FOUR_SIGMA
+
+
+@pytest.mark.parametrize("sigma", [1.1e4, 3e9, 1e13])
+@pytest.mark.parametrize("source", both(), ids=ids)
+def test_wide_discrete_gaussians_are_drawn_without_a_table(
+    source: NoiseSource, sigma: float
+) -> None:
+    """Beyond 32 bits too: no draw is cut off, and the law is nearly the continuous one."""
+    size = 4_000
+    draws = source.discrete_gaussian(sigma, size)
+    assert draws.dtype == np.int64
+    assert draws.shape == (size,)
+    assert kstest(draws / sigma, "norm").pvalue > FOUR_SIGMA
+    assert abs(np.var(draws / sigma) - 1) < 4 * math.sqrt(2 / size)
+    # whole numbers of both kinds, not multiples of what a wide float can hold
+    assert abs(np.mean(draws % 2) - 0.5) < 4 * 0.5 / math.sqrt(size)
+
+
+def test_wide_seeded_draws_repeat_and_have_a_limit() -> None:
+    first, second = noise_source(4), noise_source(4)
+    assert np.array_equal(first.discrete_gaussian(2e9, 7), second.discrete_gaussian(2e9, 7))
+    for sigma in (1e17, np.inf):
+        with pytest.raises(InvalidInput, match="sigma"):
+            first.discrete_gaussian(sigma, 1)
+
+
+def test_rounded_normal_draws_are_as_good_as_the_table_where_they_begin() -> None:
+    """Total variation between the two laws, at the smallest sigma for which draws are rounded."""
+    sigma = 1e4
+    law = DiscreteGaussian(sigma)
+    near = np.abs(law.support) <= 9 * sigma
+    z = law.support[near]
+    with np.errstate(under="ignore"):
+        rounded = np.abs(np.diff(ndtr(-np.abs(np.append(z - 0.5, z[-1] + 0.5)) / sigma)))
+    middle = z == 0
+    rounded[middle] = 1 - 2 * ndtr(-0.5 / sigma)
+    assert 0.5 * np.abs(rounded - law.probabilities[near]).sum() < 1e-9
 
 
 @pytest.mark.parametrize("source", both(), ids=ids)

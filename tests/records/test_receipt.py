@@ -17,10 +17,11 @@ import pytest
 
 import privgmm
 from privgmm.budget import Budget
-from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.ledger.sqlite import SQLiteLedger, content_fingerprint
+from privgmm.data.fingerprint import content_fingerprint
+from privgmm.errors import InvalidInput
+from privgmm.ledger.sqlite import SQLiteLedger
 from privgmm.methods import METHODS
-from privgmm.methods.plan import Method, Plan
+from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import (
@@ -41,7 +42,7 @@ MIXTURE = Mixture(
 REFINE = Refinement((60.0, 90.0), (4.0, 3.0))
 
 
-def a_plan(method: Method, refine: Refinement | None = None) -> Plan:
+def a_plan(method: str, refine: Refinement | None = None) -> Plan:
     return calibrate(
         method,
         epsilon=1.0,
@@ -54,10 +55,11 @@ def a_plan(method: Method, refine: Refinement | None = None) -> Plan:
     )
 
 
+WEIGHTED = a_plan("lifted", REFINE)
 PLANS = [
     *(a_plan(method) for method in METHODS),
     a_plan("tight", REFINE),
-    dataclasses.replace(a_plan("lifted", REFINE), smallest_weight=0.2),
+    WEIGHTED.but(dataclasses.replace(WEIGHTED.agreement, smallest_weight=0.2), REFINE),
 ]
 RESULTS: list[Release | Refusal] = [
     *(Release(MIXTURE, plan.spent(), plan, seeded=False) for plan in PLANS),
@@ -65,7 +67,7 @@ RESULTS: list[Release | Refusal] = [
     *(Refusal(plan.spent(), plan, seeded=False) for plan in PLANS),
 ]
 RECEIPT = make_receipt(
-    dataclasses.replace(RESULTS[4], unit="person", entry=7), learner="em", mark="0123456789abcdef"
+    dataclasses.replace(RESULTS[4], unit="person", entry=7, mark="0123456789abcdef"), learner="em"
 )
 TEXT = receipt_text(RECEIPT).encode()
 
@@ -129,10 +131,10 @@ def test_a_plan_with_a_wrong_field_is_refused(path: tuple[str, ...], value: obje
 
 
 def test_a_paper_plan_cannot_carry_a_refinement() -> None:
-    with pytest.raises(PrivGMMError, match="not private"):
-        dataclasses.replace(PLANS[0], refine=REFINE).spent()
-    with pytest.raises(PrivGMMError, match="not private"):
-        Plan.from_dict({**PLANS[0].to_dict(), "refine": REFINE.to_dict()}).spent()
+    plan = PLANS[0].but(*PLANS[0].stages, REFINE)
+    assert not plan.budget.covers(plan.spent())
+    with pytest.raises(InvalidInput, match=r"refine must be null"):
+        Plan.from_dict(plan.to_dict())
 
 
 # ------------------------------------------------------------------------- what they say
@@ -185,20 +187,23 @@ def test_the_learner_and_the_spend_are_named(tmp_path: Path) -> None:
     ledger = SQLiteLedger(tmp_path / "spends.db", content_fingerprint(ROWS))
     result = release(ROWS, PLAN, rng=11, ledger=ledger).result
     assert result.entry is not None
-    full = make_receipt(result, learner="em", mark=ledger.mark(result.entry))
+    full = make_receipt(result, learner="em")
     assert verify_receipt(receipt_text(full)).ok
     assert full["learner"] == "em"
     (row,) = ledger.export()
     assert full["ledger"] == {"entry": row["number"], "mark": row["mark"]}
     # neither the data nor the account can be read from it
     text = receipt_text(full)
-    assert ledger.account not in text
+    assert ledger.standing().account not in text
     assert content_fingerprint(ROWS) not in text
+    # what no ledger of this package gave is not written down
     for mark in ("", "x" * 16, "0" * 15):
-        with pytest.raises(InvalidInput, match="mark"):
-            make_receipt(result, mark=mark)
-    with pytest.raises(InvalidInput, match="mark"):
-        make_receipt(RESULTS[1], mark="0" * 16)
+        with pytest.raises(InvalidInput, match=f"mark {mark!r}"):
+            make_receipt(dataclasses.replace(result, mark=mark))
+    for entry in (None, 0):
+        with pytest.raises(InvalidInput, match=f"entry {entry}"):
+            make_receipt(dataclasses.replace(result, entry=entry))
+    assert make_receipt(dataclasses.replace(result, mark=None))["ledger"] is None
     with pytest.raises(InvalidInput, match="learner"):
         make_receipt(result, learner="")
 
@@ -230,7 +235,7 @@ def test_receipts_follow_the_schema(result: Release | Refusal) -> None:
     schema = receipt_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    receipt = make_receipt(dataclasses.replace(result, entry=3), learner="em", mark="a" * 16)
+    receipt = make_receipt(dataclasses.replace(result, entry=3, mark="a" * 16), learner="em")
     validator.validate(make_receipt(result))
     validator.validate(receipt)
     for key in receipt:
@@ -272,14 +277,21 @@ def rehashed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     return {**forged, "sha256": receipt._digest(forged)}
 
 
+def with_radius(plan: Plan, radius: float) -> Plan:
+    """The plan with a wider test, and everything that follows from it."""
+    test: Any = dataclasses.replace(plan.test, radius=radius)  # type: ignore[type-var]  # of any kind
+    return plan.but(dataclasses.replace(plan.agreement, test=test), *plan.stages[1:])
+
+
 FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "smaller epsilon": (lambda r: r["guarantee"].update(epsilon=0.1), "more than the guarantee"),
     "smaller budget": (lambda r: r["plan"].update(epsilon=0.1), "more than its budget"),
     "less noise": (lambda r: r["plan"]["noise"].update(eta=0.01), "more than its budget"),
     "less test noise": (lambda r: r["plan"]["test"].update(sigma=0.5), "costs"),
     "lower threshold": (lambda r: r["plan"]["test"].update(threshold=1), "costs"),
-    "wider radius": (lambda r: r["plan"].update(tau=2.9), "costs"),
-    "no separation": (lambda r: r["plan"].update(separation=0.0), "not private"),
+    "wider radius": (lambda r: r.update(plan=with_radius(PLANS[4], 2.9).to_dict()), "costs"),
+    "wider radius alone": (lambda r: r["plan"].update(tau=2.9), "gamma must be"),
+    "no separation": (lambda r: r["plan"].update(separation=0.0), "separation must be"),
     "cheap refinement": (lambda r: r["plan"]["refine"].update(multiplier=[1.0, 1.0]), "costs"),
     "other words": (lambda r: r["guarantee"].update(words="perfectly private"), "words"),
     "hidden seed": (lambda r: r.update(seeded="no"), "seeded"),
@@ -287,7 +299,7 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda r: r.update(mixture=MIXTURE.marginal([0]).to_dict()),
         "not as planned",
     ),
-    "no mixture": (lambda r: r.update(mixture={"weights": [1.0]}), "the mixture is none"),
+    "no mixture": (lambda r: r.update(mixture={"weights": [1.0]}), "the mixture is not valid"),
     "both": (lambda r: r.update(refusal={"reason": "none"}), "refusal"),
     "other time": (lambda r: r.update(created="yesterday"), "created"),
     "other relation": (lambda r: r["neighbours"].update(relation="none"), "neighbours"),

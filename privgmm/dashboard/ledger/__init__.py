@@ -1,1 +1,1 @@
-"""The page Ledger: what has been spent."""
+"""The page Ledger: what has been spent on the data of this session, what is left, receipts."""

@@ -10,7 +10,7 @@ import datetime
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,19 +18,18 @@ import streamlit as st
 
 from privgmm.budget import Budget
 from privgmm.dashboard.shared.accounts import Account, accounts_to_show
-from privgmm.dashboard.shared.format import escaped, method_label
+from privgmm.dashboard.shared.format import escaped, method_title
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.sliders import DELTAS
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.figures.ledger import spending_alt_text, spending_figure
-from privgmm.ledger.protocol import Standing
+from privgmm.ledger.history import Entry, Standing
 from privgmm.privacy.composition import added
 from privgmm.records.bundle import bundle_bytes
 from privgmm.records.receipt import receipt_text
 
 __all__ = ["page", "show_spent"]
 
-_ENDINGS = {True: "Released", False: "Refused", None: "Unfinished"}
 _PROBLEM = "ledger_problem"
 
 _REFUSAL = """
@@ -97,10 +96,9 @@ def _choose() -> Account | None:
 
 
 def _show(account: Account) -> None:
-    ledger = account.ledger()
     # Read once: another session may be charging the same account.
-    rows, spends, standing = ledger.export(), ledger.spends(), ledger.standing()
-    entries = ledger.entries[: len(spends)]
+    history = account.ledger().history()
+    entries, standing = history.entries, history.standing()
     st.markdown(f"**{escaped(account.name)}**")
     st.caption(
         "Uploaded rows: the account is kept on this machine under a salted fingerprint of the "
@@ -109,20 +107,20 @@ def _show(account: Account) -> None:
         if account.lasting
         else "Made-up or shipped rows are nobody's: this account ends with the session."
     )
-    if spends:
-        _numbers(standing, added(spends))
+    if entries:
+        _numbers(standing, added(history.spends))
         st.plotly_chart(
-            spending_figure(spends, entries, cap=standing.cap),
+            spending_figure(entries, cap=standing.cap),
             key="spending",
             config={"displayModeBar": False, "scrollZoom": False},
-            alt=spending_alt_text(spends, entries, cap=standing.cap),
+            alt=spending_alt_text(entries, cap=standing.cap),
         )
-        st.dataframe(_table(rows), hide_index=True, key="spends")
-        _exports(account, rows, standing)
+        st.dataframe(_table(entries), hide_index=True, key="spends")
+        _exports(account, history.export(), standing)
     else:
         st.info("Nothing has been spent on these rows.", icon=":material/savings:")
     _cap(account, standing)
-    _receipts(account, [row["number"] for row in rows])
+    _receipts(account, [entry.number for entry in entries])
 
 
 def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
@@ -154,8 +152,8 @@ def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
             None if left is None else f"δ = {left.delta:.3g}",
             delta_color="off",
             delta_arrow="off",
-            help="One more release of this size surely fits, however it is made. Beside others "
-            "those by the methods tight and lifted count for less than their ε.",
+            help="One more release of this size surely fits, however it is made. Beside others, "
+            "a release whose method keeps a Rényi account counts for less than its ε.",
         )
         boxes.metric("More like the last", f"{standing.more or 0:,}", help="So many surely fit")
 
@@ -164,17 +162,17 @@ def _when(text: str) -> str:
     return datetime.datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _table(entries: Sequence[Entry]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             # The file's own numbers would count the spends of other data sets.
-            "Nr": range(1, len(rows) + 1),
-            "Answer": [_ENDINGS[row["released"]] for row in rows],
-            "ε": [float(f"{row['epsilon']:.4g}") for row in rows],
-            "δ": [f"{row['delta']:.2g}" for row in rows],
-            "Method": [method_label(row["method"]) for row in rows],
-            "Noise": ["from a seed: not private" if row["seeded"] else "fresh" for row in rows],
-            "When": [_when(row["intended"]) for row in rows],
+            "Nr": range(1, len(entries) + 1),
+            "Answer": [entry.verdict.capitalize() for entry in entries],
+            "ε": [float(f"{entry.budget.epsilon:.4g}") for entry in entries],
+            "δ": [f"{entry.budget.delta:.2g}" for entry in entries],
+            "Method": [method_title(entry.method) for entry in entries],
+            "Noise": ["from a seed: not private" if e.seeded else "fresh" for e in entries],
+            "When": [_when(entry.intended) for entry in entries],
         }
     )
 

@@ -2,25 +2,23 @@
 
 Rows that somebody uploaded are charged to this machine's ledger, under a fingerprint of the whole
 file: a reload, another session or the command line find the same total and the same cap. Made-up
-and shipped rows are nobody's, so their account lives as long as the session. A session sees the
-accounts of the data it chose itself, never a list of what others did.
+and shipped rows are nobody's, so their account is kept in memory, as long as the session. A session
+sees the accounts of the data it chose itself, never a list of what others did.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import shutil
-import tempfile
-import weakref
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from privgmm.budget import Budget
-from privgmm.dashboard.explore.data_panel import Chosen
-from privgmm.ledger.protocol import Entry
-from privgmm.ledger.sqlite import SQLiteLedger
+from privgmm.dashboard.shared.chosen import Chosen
+from privgmm.ledger.history import Entry
+from privgmm.ledger.memory import MemoryBook
+from privgmm.ledger.protocol import Book, Ledger
+from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.records.notebook import FileRows, Rows
 from privgmm.records.receipt import make_receipt
 from privgmm.results import Refusal, Release
@@ -29,16 +27,7 @@ __all__ = ["Account", "account_of", "accounts_to_show"]
 
 _ACCOUNTS = "explore_ledgers"
 _CURRENT = "explore_account"
-_FILE = "explore_ledger_file"
-
-
-class _SessionFile:
-    """A ledger's file that goes with the session that made it."""
-
-    def __init__(self) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="privgmm-"))
-        self.path = folder / "ledger.sqlite"
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+_BOOK = "explore_ledger_book"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,8 +40,10 @@ class Account:
         What the data set is called.
     fingerprint : str
         What tells it apart. It identifies the data, so it is shown to nobody.
-    file : _SessionFile or None
-        None for this machine's own ledger.
+    book : Book
+        Where it is kept.
+    lasting : bool
+        Whether it outlives the session.
     receipts : dict
         Of this session's releases, with the names of their columns, by their number in the
         ledger.
@@ -60,20 +51,15 @@ class Account:
 
     name: str
     fingerprint: str
-    file: _SessionFile | None
+    book: Book
+    lasting: bool
     receipts: dict[int, tuple[dict[str, Any], tuple[str, ...]]] = dataclasses.field(
         default_factory=dict
     )
 
-    @property
-    def lasting(self) -> bool:
-        """Whether it outlives the session."""
-        return self.file is None
-
-    def ledger(self, *, cap: Budget | None = None, label: str | None = None) -> SQLiteLedger:
+    def ledger(self, *, cap: Budget | None = None, label: str | None = None) -> Ledger:
         """The ledger itself; a cap or a label given here is kept in it."""
-        path = None if self.file is None else self.file.path
-        return SQLiteLedger(path, self.fingerprint, cap=cap, label=label)
+        return self.book.open(self.fingerprint, cap=cap, label=label)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -87,8 +73,7 @@ class Account:
         steps = dict(rows.jitter) if isinstance(rows, FileRows) else {}
         jitter = [steps.get(name, 0.0) for name in columns] if steps else None
         if result.entry is not None and result.entry not in self.receipts:
-            mark = self.ledger().mark(result.entry)
-            receipt = make_receipt(result, learner=learner, jitter=jitter, mark=mark)
+            receipt = make_receipt(result, learner=learner, jitter=jitter)
             self.receipts[result.entry] = receipt, columns
 
 
@@ -102,12 +87,11 @@ def account_of(chosen: Chosen) -> Account:
     """
     table = _accounts()
     key = chosen.file or chosen.dataset.fingerprint
-    if key not in table:
-        if chosen.file is None and _FILE not in st.session_state:
-            st.session_state[_FILE] = _SessionFile()
-        file = st.session_state[_FILE] if chosen.file is None else None
-        name = chosen.dataset.description if file else chosen.dataset.name
-        table[key] = Account(name, key, file)
+    if key not in table and chosen.file is None:
+        book = st.session_state.setdefault(_BOOK, MemoryBook())
+        table[key] = Account(chosen.dataset.description, key, book, lasting=False)
+    elif key not in table:
+        table[key] = Account(chosen.dataset.name, key, SQLiteBook(), lasting=True)
     table[key].ledger()
     st.session_state[_CURRENT] = key
     return table[key]

@@ -1,0 +1,351 @@
+"""Everything a ledger knows of one data set at one moment, and what follows from it.
+
+Ledgers differ in where they keep a `History`, not in what they conclude from it: totals, caps and
+what is exported are computed here, once. `privacy.composition` says what spends cost together.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import datetime
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+from privgmm.budget import Budget, Unit, check_unit
+from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError
+from privgmm.privacy.composition import Measure, Spend, measure_for, total
+
+__all__ = [
+    "Entry",
+    "History",
+    "Standing",
+    "account_name",
+    "check_fingerprint",
+    "exported",
+    "new_mark",
+    "now",
+    "write_csv",
+]
+
+_VERDICTS = {None: "unfinished", False: "refused", True: "released"}
+_MEANINGS = {
+    None: "unfinished: counted as spent, because its noise may have been drawn",
+    False: "refused: the blocks did not agree, which is an answer too and costs the same",
+    True: "released",
+}
+_COLUMNS = (
+    "number",
+    "mark",
+    "account",
+    "label",
+    "method",
+    "epsilon",
+    "delta",
+    "unit",
+    "seeded",
+    "intended",
+    "concluded",
+    "released",
+    "meaning",
+)
+
+
+def check_fingerprint(fingerprint: str) -> str:
+    """The same, if it can stand for a data set."""
+    if not isinstance(fingerprint, str) or not fingerprint:
+        raise InvalidInput(
+            f"fingerprint must be a non-empty string, got {fingerprint!r}: use "
+            "content_fingerprint(X), or a name of your own for the data set"
+        )
+    return fingerprint
+
+
+def account_name(fingerprint: str, salt: bytes) -> str:
+    """What stands for a data set in a book with this salt: HMAC-SHA256 of its fingerprint."""
+    name = check_fingerprint(fingerprint).encode("utf-8", "surrogatepass")
+    return hmac.new(salt, name, hashlib.sha256).hexdigest()
+
+
+def new_mark() -> str:
+    """A random name for a spend, 16 hexadecimal digits."""
+    return secrets.token_hex(8)
+
+
+def now() -> str:
+    """The time, with its zone, as ISO 8601 writes it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One spend.
+
+    Parameters
+    ----------
+    number : int
+        Its place among all spends of the book that it is in; they grow with time.
+    mark : str
+        Its random name, for its receipt.
+    method : str
+    spend : Spend
+        What it cost, released or not.
+    seeded : bool
+        A demonstration whose noise can be repeated. It counts like any other: who does not know
+        the seed learns as much from it, and who does learns more.
+    unit : {"row", "person"}
+        What its guarantee protects.
+    intended : str
+        When it was written down, before its noise was drawn.
+    concluded : str or None
+        When it ended; None while it is under way, or if it never finished.
+    released : bool or None
+        How it ended, None likewise.
+    """
+
+    number: int
+    mark: str
+    method: str
+    spend: Spend
+    seeded: bool
+    unit: Unit
+    intended: str
+    concluded: str | None = None
+    released: bool | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """What it cost as one guarantee."""
+        return self.spend.budget
+
+    @property
+    def verdict(self) -> str:
+        """How it ended, in a word."""
+        return _VERDICTS[self.released]
+
+    @property
+    def meaning(self) -> str:
+        """How it ended, and what that means for the account."""
+        return _MEANINGS[self.released]
+
+    def ended(self, *, released: bool) -> Entry:
+        """The entry with its verdict, which can be written down once."""
+        if self.released is not None:
+            raise PrivGMMError(
+                f"spend {self.number} was concluded already, as {self.verdict}: a verdict is "
+                "written down once and stays"
+            )
+        return dataclasses.replace(self, released=released, concluded=now())
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """Where a data set stands: what was spent on it, and what its cap leaves.
+
+    Parameters
+    ----------
+    spends : int
+        How many there are, refused and unfinished ones included.
+    unit : {"row", "person"}
+        What the total protects: persons only if every spend does. (Whoever protects a person
+        protects a row, so person spends count in full towards a total for rows.)
+    total : Budget or None
+        What all spends cost together, by `composition.total`, at the cap's delta or, without a
+        cap, at the sum of all deltas. None if there are none.
+    cap : Budget or None
+    cap_unit : {"row", "person"}
+    remaining : Budget or None
+        One more release of this (epsilon, delta) surely fits the cap, however it is made; None
+        without a cap, and where nothing is left.
+    more : int or None
+        How many further releases priced like the last one fit the cap, which may be many more
+        than `remaining` suggests; None without a cap or a last one.
+    account : str
+        What stands for the data set in a book; empty outside of one.
+    label : str or None
+        What people call it.
+    """
+
+    spends: int
+    unit: Unit
+    total: Budget | None
+    cap: Budget | None
+    cap_unit: Unit
+    remaining: Budget | None
+    more: int | None = None
+    account: str = ""
+    label: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "account": self.account,
+            "label": self.label,
+            "spends": self.spends,
+            "unit": self.unit,
+            "total": None if self.total is None else self.total.to_dict(),
+            "cap": None if self.cap is None else self.cap.to_dict(),
+            "cap_unit": None if self.cap is None else self.cap_unit,
+            "remaining": None if self.remaining is None else self.remaining.to_dict(),
+            "more_like_the_last": self.more,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """All spends of one data set, its cap, and how they are held against it.
+
+    Parameters
+    ----------
+    account : str
+        What stands for the data set in a book; empty outside of one.
+    label : str or None
+        What people call it.
+    entries : tuple of Entry
+        Oldest first.
+    cap : Budget or None
+        The most that all spends together may cost.
+    cap_unit : {"row", "person"}
+        What the cap protects.
+    measure : Measure or None
+        How spends are held against the cap; None until the first one under it.
+    """
+
+    account: str = ""
+    label: str | None = None
+    entries: tuple[Entry, ...] = ()
+    cap: Budget | None = None
+    cap_unit: Unit = "row"
+    measure: Measure | None = None
+
+    @property
+    def spends(self) -> list[Spend]:
+        """What each entry cost, as `composition` adds it up."""
+        return [entry.spend for entry in self.entries]
+
+    def total(self, delta: float | None = None) -> Budget | None:
+        """What all spends cost together, by `composition.total`; None if there are none.
+
+        Converted at `delta`, by default the cap's, without a cap the sum of all deltas.
+        """
+        if not self.entries:
+            return None
+        at = self.cap.delta if delta is None and self.cap is not None else delta
+        return total(self.spends, at)
+
+    def standing(self) -> Standing:
+        """Add up the spends and hold them against the cap."""
+        spends, remaining, more = self.spends, self.cap, None
+        persons = bool(self.entries) and all(entry.unit == "person" for entry in self.entries)
+        if self.cap is not None and spends:
+            measure = self.measure or Measure.choose(self.cap, spends[0])
+            remaining, more = measure.remaining(spends), measure.more(spends, spends[-1])
+            if self.cap_unit == "person" and not persons:
+                # a release for rows may have cost a person anything
+                remaining, more = None, 0
+        return Standing(
+            len(spends),
+            "person" if persons else "row",
+            self.total(),
+            self.cap,
+            self.cap_unit,
+            remaining,
+            more,
+            self.account,
+            self.label,
+        )
+
+    def export(self) -> list[dict[str, Any]]:
+        """One dict per spend, oldest first: what, when, how it ended and what that means."""
+        return [
+            {
+                "number": entry.number,
+                "mark": entry.mark,
+                "account": self.account,
+                "label": self.label,
+                "method": entry.method,
+                "epsilon": entry.budget.epsilon,
+                "delta": entry.budget.delta,
+                "unit": entry.unit,
+                "seeded": entry.seeded,
+                "intended": entry.intended,
+                "concluded": entry.concluded,
+                "released": entry.released,
+                "meaning": entry.meaning,
+            }
+            for entry in self.entries
+        ]
+
+    def opened(
+        self, *, cap: Budget | None = None, cap_unit: Unit = "row", label: str | None = None
+    ) -> History:
+        """The history as somebody opens it: the last label counts, the first cap stays.
+
+        Raises
+        ------
+        InvalidInput
+            If it has another cap already.
+        """
+        check_unit(cap_unit, "cap_unit")
+        changed = self
+        if label is not None:
+            # as text that can be shown and written anywhere
+            shown = label.encode("utf-8", "replace").decode()
+            changed = dataclasses.replace(changed, label=shown)
+        if cap is None:
+            return changed
+        if self.cap is None:
+            return dataclasses.replace(changed, cap=cap, cap_unit=cap_unit)
+        if (self.cap, self.cap_unit) != (cap, cap_unit):
+            raise InvalidInput(
+                f"cap: this data set already has the cap {self.cap} for a {self.cap_unit}, and "
+                f"{cap} for a {cap_unit} cannot replace it; leave cap out to go on under the one "
+                "it has"
+            )
+        return changed
+
+    def admit(self, spend: Spend, unit: Unit) -> Measure | None:
+        """How this further spend is held against the cap; None without a cap.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit.
+        """
+        check_unit(unit, "unit")
+        if self.cap is None:
+            return None
+        if self.cap_unit == "person":
+            self._check_persons(unit)
+        return measure_for(self.cap, [*self.spends, spend], self.measure)
+
+    def _check_persons(self, unit: Unit) -> None:
+        """Under a cap for persons nothing may be for rows: no number of rows bounds its cost."""
+        if unit == "row":
+            raise BudgetExceeded(
+                "the cap of this data set protects persons, and this release would protect single "
+                "rows only: name who each row belongs to (groups); nothing was drawn and nothing "
+                "spent"
+            )
+        if any(entry.unit == "row" for entry in self.entries):
+            raise BudgetExceeded(
+                "the cap of this data set protects persons, and a release before it protects "
+                "single rows only, so what that cost a person has no bound: no further release "
+                "fits; nothing was drawn and nothing spent"
+            )
+
+
+def exported(histories: Iterable[History]) -> list[dict[str, Any]]:
+    """One dict per spend of several data sets, oldest first."""
+    rows = [row for history in histories for row in history.export()]
+    return sorted(rows, key=lambda row: int(row["number"]))
+
+
+def write_csv(rows: Iterable[Mapping[str, Any]], stream: TextIO) -> None:
+    """Spends, as `exported` or a ledger's `export` gives them, as CSV."""
+    writer = csv.DictWriter(stream, _COLUMNS)
+    writer.writeheader()
+    writer.writerows(rows)

@@ -74,7 +74,7 @@ DATA: list[tuple[str, Any, str]] = [
     ("all rows equal", np.full((3_000, 2), 7.0), r"constant columns \[0, 1\]"),
     ("one row", good(1), "1 rows in 100 blocks"),
     ("no rows", np.empty((0, 2)), "0 rows in 100 blocks"),
-    ("five rows a block for two components", good(599), "at least 6"),
+    ("five rows per block for two components", good(599), "at least 6"),
     ("a vector", good()[:, 0], r"table .* shape \(3000,\)"),
     ("a number", 3.0, "table"),
     ("three axes", good()[None], "table"),

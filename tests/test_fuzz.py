@@ -25,9 +25,11 @@ from hypothesis import strategies as st
 from privgmm.budget import Budget
 from privgmm.cli.main import main
 from privgmm.data.datasets import Dataset, load_table
+from privgmm.data.fingerprint import file_fingerprint
+from privgmm.data.rows import RowSource, row_source
 from privgmm.data.tables import column_names, numeric_columns, read_labels
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.ledger.sqlite import SQLiteLedger, file_fingerprint, read_spends
+from privgmm.ledger.sqlite import SQLiteBook, SQLiteLedger
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt
@@ -142,6 +144,8 @@ READERS: tuple[Callable[[bytes], object], ...] = (
     column_names,
     lambda content: load_table(content, columns=["a"]),
     lambda content: read_labels(content, "s"),
+    lambda content: read_labels(content, "l"),
+    row_source,
 )
 
 
@@ -158,6 +162,10 @@ def read_in_every_way(content: bytes) -> None:
         if isinstance(found, Dataset):
             assert found.rows.size
             assert np.isfinite(found.rows).all()
+        if isinstance(found, RowSource):
+            assert found.rows().shape == (found.n_rows, found.n_features)
+            assert np.isfinite(found.rows()).all()
+            assert found.fingerprint == file_fingerprint(content)
 
 
 def test_no_csv_breaks_the_reader() -> None:
@@ -196,7 +204,7 @@ def test_no_file_given_to_a_command_breaks_it_or_spends(
     monkeypatch.setenv("PRIVGMM_LEDGER", str(ledger))
     # there is something to lose: one honest spend, which must stay the only one
     release(ROWS, PLAN, rng=0, ledger=SQLiteLedger(None, file_fingerprint(CSV[0])))
-    before = read_spends(ledger)
+    before = SQLiteBook(ledger).export()
     assert len(before) == 1
     sources = [*CSV, *PARQUET, receipt_text(RECEIPT).encode()]
     for content in stream("command", sources):
@@ -207,7 +215,7 @@ def test_no_file_given_to_a_command_breaks_it_or_spends(
             assert code in (1, 2), content
             assert (code == 2) == said.startswith("privgmm: "), content
             assert "Traceback" not in said
-    assert read_spends(ledger) == before
+    assert SQLiteBook(ledger).export() == before
 
 
 # ------------------------------------------------------------------------------- documents

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from privgmm.errors import InvalidInput
-from privgmm.ledger.sqlite import default_path
+from privgmm.methods import registry
 
 __all__ = [
     "BAD_INPUT",
@@ -27,7 +27,6 @@ __all__ = [
     "add_forgiving",
     "add_ledger",
     "column_names",
-    "ledger_path",
     "number",
     "some_rows",
 ]
@@ -90,10 +89,11 @@ def add_budget(part: argparse.ArgumentParser) -> None:
 
 def add_forgiving(part: argparse.ArgumentParser) -> None:
     """Whether to plan for real data."""
+    able = ", ".join(method.name for method in registry.all_methods() if method.takes_forgiving)
     part.add_argument(
         "--forgiving",
         action="store_true",
-        help="plan for real data (method lifted): components near each other, fits that scatter "
+        help=f"plan for real data (methods: {able}): components near each other, fits that scatter "
         "more than those of Gaussian rows; costs some accuracy and rows, no privacy",
     )
 
@@ -112,11 +112,6 @@ def add_ledger(part: argparse.ArgumentParser) -> None:
         help="a name of your own for the data set, to add up releases from files that change or "
         "overlap; by default each file stands for itself, whichever columns are used",
     )
-
-
-def ledger_path(chosen: argparse.Namespace) -> Path:
-    """The file that was asked for, or the user's own."""
-    return default_path() if chosen.ledger is None else Path(chosen.ledger)
 
 
 def column_names(columns: str | None) -> list[str] | None:

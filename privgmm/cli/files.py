@@ -154,7 +154,7 @@ def silence() -> None:
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except io.UnsupportedOperation:
-        # standard output that is no file is not flushed at the exit
+        # standard output that is not a file is not flushed at the exit
         return
 
 

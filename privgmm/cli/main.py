@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Command = chosen.command
         return command(chosen)
     except PrivGMMError as problem:
-        # an argument may hold bytes that are no text
+        # an argument may hold bytes that are not text
         words = str(problem).encode("utf-8", "backslashreplace").decode()
         sys.stderr.write(f"privgmm: {words}\n")
         return BAD_INPUT

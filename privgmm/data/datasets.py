@@ -1,7 +1,7 @@
 """Data to try things on: random mixtures, generated rows, shipped samples, your own files.
 
-A front door: nothing in the mathematics or the mechanism imports it. ``python -m
-privgmm.data.datasets`` writes the shipped synthetic samples again, bit for bit from fixed seeds.
+``python -m privgmm.data.datasets`` writes the shipped synthetic samples again, bit for bit from
+fixed seeds.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ __all__ = [
     "random_mixture",
     "same_mean",
     "sample_names",
+    "sample_path",
     "separation_of",
     "well_separated",
     "write_samples",
@@ -245,16 +246,19 @@ def load_sample(name: str) -> Dataset:
     >>> load_sample("old_faithful").rows.shape
     (272, 2)
     """
+    path = sample_path(name)
+    table, truth, sample = read_table(path), None, _SAMPLES[name]
+    if sample.mixture is not None:
+        truth = Mixture.from_dict(json.loads(path.with_suffix(".truth.json").read_text()))
+    return Dataset(table.rows, truth, table.columns, name, sample.description)
+
+
+def sample_path(name: str) -> Path:
+    """The file of a data set that comes with the package."""
     if name not in _SAMPLES:
         raise InvalidInput(f"there is no sample {name!r}; choose from {', '.join(_SAMPLES)}")
-    folder, sample = _sample_folder(), _SAMPLES[name]
-    truth = None
-    if sample.mixture is None:
-        table = read_table(folder / f"{name}.csv")
-    else:
-        table = read_table(folder / f"{name}.parquet")
-        truth = Mixture.from_dict(json.loads((folder / f"{name}.truth.json").read_text()))
-    return Dataset(table.rows, truth, table.columns, name, sample.description)
+    ending = "csv" if _SAMPLES[name].mixture is None else "parquet"
+    return _sample_folder() / f"{name}.{ending}"
 
 
 def write_samples(folder: str | Path) -> tuple[Path, ...]:

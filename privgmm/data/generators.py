@@ -1,7 +1,4 @@
-"""Random mixtures to try things on, with the difficulty one asks for.
-
-A front door: nothing in the mathematics or the mechanism imports it.
-"""
+"""Random mixtures to try things on, with the difficulty one asks for."""
 
 from __future__ import annotations
 

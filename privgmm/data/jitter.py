@@ -44,7 +44,7 @@ def jitter_widths(
         if columns is None:
             raise InvalidInput(
                 "widths by name need the names of the columns: pass columns, a data frame, or one "
-                "width a column"
+                "width per column"
             )
         names = [str(name) for name in columns]
         if len(names) != n_features or len(set(names)) != n_features:
@@ -61,7 +61,7 @@ def jitter_widths(
         value = finite_array(widths, "widths")
         if value.shape not in ((), (n_features,)):
             raise InvalidInput(
-                f"widths must be one number or one a column, ({n_features},), got {value.shape}"
+                f"widths must be one number or one per column, ({n_features},), got {value.shape}"
             )
         value = np.broadcast_to(value, (n_features,)).copy()
     if (value < 0).any():
@@ -114,7 +114,7 @@ def jittered(
     rows = finite_array(X, "X", (None, None)).copy()
     width = jitter_widths(widths, rows.shape[1], columns=None if named is None else list(named))
     generator = np.random.default_rng(rng)
-    # one draw a row and column, whatever the widths: the noise of a row is fixed by its position
+    # one draw per row and column, whatever the widths: the noise of a row is fixed by its position
     noise = generator.random(rows.shape)
     noise -= 0.5
     noise *= width

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,8 +30,11 @@ __all__ = [
     "MAX_BYTES",
     "MAX_UNPACKED",
     "Table",
+    "check_choice",
     "column_names",
+    "file_bytes",
     "numeric_columns",
+    "person_numbers",
     "read_labels",
     "read_table",
 ]
@@ -88,7 +92,7 @@ def read_table(
         If the file is missing, empty, too large or malformed, or if a chosen column is absent,
         holds something that is not a number, or has missing or infinite values.
     """
-    table = _arrow_table(_content(source, max_bytes), columns)
+    table = _arrow_table(file_bytes(source, max_bytes=max_bytes), columns)
     if table.num_rows == 0:
         raise InvalidInput("the file has column names but no rows of data")
     names = list(table.column_names)
@@ -98,7 +102,7 @@ def read_table(
             raise InvalidInput(f"no column holds numbers only; the file has {_listed(names)}")
     else:
         chosen = list(columns)
-        _check_choice(chosen, names)
+        check_choice(chosen, names)
     rows = np.empty((table.num_rows, len(chosen)))
     for j, name in enumerate(chosen):
         rows[:, j] = _numbers(table.column(name), name)
@@ -109,44 +113,61 @@ def read_table(
 
 def numeric_columns(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
     """Names of the columns that hold numbers only (missing values allowed)."""
-    table = _arrow_table(_content(source, max_bytes), None)
+    table = _arrow_table(file_bytes(source, max_bytes=max_bytes), None)
     return tuple(name for name in table.column_names if _is_numeric(table.column(name)))
 
 
 def column_names(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
     """Names of all columns, whatever they hold."""
-    return tuple(_arrow_table(_content(source, max_bytes), None).column_names)
+    return tuple(_arrow_table(file_bytes(source, max_bytes=max_bytes), None).column_names)
 
 
 def read_labels(source: str | Path | bytes, column: str, *, max_bytes: int = MAX_BYTES) -> IntArray:
     """A number (n,) for each row of one column of any kind, the same for the same value."""
-    table = _arrow_table(_content(source, max_bytes), [column])
-    _check_choice([column], table.column_names)
-    values = table.column(column)
+    table = _arrow_table(file_bytes(source, max_bytes=max_bytes), [column])
+    check_choice([column], table.column_names)
+    return person_numbers(table.column(column), column)
+
+
+def person_numbers(values: Any, name: str) -> IntArray:
+    """A number (n,) for each value of an Arrow column, in the order in which they appear."""
     if missing := pc.sum(pc.is_null(values, nan_is_null=True)).as_py():
-        raise InvalidInput(f"column {column!r} has {missing:,} missing values: fill them")
-    codes: IntArray = values.combine_chunks().dictionary_encode().indices.to_numpy()
+        raise InvalidInput(f"column {name!r} has {missing:,} missing values: fill them")
+    try:
+        codes: IntArray = values.combine_chunks().dictionary_encode().indices.to_numpy()
+    except pa.ArrowNotImplementedError as problem:
+        raise InvalidInput(
+            f"column {name!r} must hold plain values, one per row, not {values.type}: choose "
+            "another column"
+        ) from problem
     return codes.astype(np.int64)
 
 
-def _content(source: str | Path | bytes, max_bytes: int) -> bytes:
+def file_bytes(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """The content of a file, which is opened once; bytes are checked and given back."""
     if isinstance(source, bytes):
         _check_file_size(len(source), max_bytes)
         data = source
     else:
-        path = Path(source)
-        if not path.exists():
-            raise InvalidInput(f"there is no file {str(path)!r}: check the path")
-        if not path.is_file():
-            raise InvalidInput(f"{str(path)!r} is not a file: name one CSV or Parquet file")
         try:
-            _check_file_size(path.stat().st_size, max_bytes)
-            data = path.read_bytes()
-        except OSError as problem:
-            raise InvalidInput(f"cannot read {str(path)!r}: {problem.strerror}") from problem
-    if not data.strip():
+            data = _read(Path(source), max_bytes)
+        except (OSError, ValueError) as problem:
+            if isinstance(problem, InvalidInput):
+                raise
+            raise InvalidInput(f"cannot read {str(source)!r}: {problem}") from problem
+    if not data or data.isspace():
         raise InvalidInput("the file is empty")
     return data
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
+    if not path.exists():
+        raise InvalidInput(f"there is no file {str(path)!r}: check the path")
+    if not path.is_file():
+        raise InvalidInput(f"{str(path)!r} is not a file: name one CSV or Parquet file")
+    with path.open("rb") as file:
+        _check_file_size(os.fstat(file.fileno()).st_size, max_bytes)
+        return file.read()
 
 
 def _check_file_size(size: int, max_bytes: int) -> None:
@@ -178,7 +199,7 @@ def _parquet(data: bytes, columns: Sequence[str] | None) -> Any:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InvalidInput(f"several columns have the name {_listed(twice)}: rename them")
     if columns is not None:
-        _check_choice(list(columns), names)
+        check_choice(list(columns), names)
     wanted = [
         name
         for name in names
@@ -381,12 +402,16 @@ def _refuse_text(column: Any, name: str) -> None:
     raise InvalidInput(f"column {name!r} holds numbers written as text: store it as numbers")
 
 
-def _check_choice(chosen: Sequence[str], names: Sequence[str]) -> None:
+def check_choice(chosen: Sequence[str], names: Sequence[str], whose: str = "the file") -> None:
+    """Refuse a choice of columns that are not there, or that are named twice."""
     if not chosen:
         raise InvalidInput("columns must name at least one column")
     missing = [name for name in chosen if name not in names]
     if missing:
-        raise InvalidInput(f"there is no column {_listed(missing)}; the file has {_listed(names)}")
+        raise InvalidInput(
+            f"there is no column {_listed(missing)}; {whose} has {_listed(names)}: choose distinct "
+            "names among these"
+        )
     if len(set(chosen)) != len(chosen):
         raise InvalidInput(f"columns must be distinct, got {_listed(chosen)}")
 

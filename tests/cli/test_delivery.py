@@ -17,7 +17,7 @@ from privgmm.cli import release as release_command
 from privgmm.cli.delivery import deliver
 from privgmm.cli.files import NewFile, output
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.ledger.sqlite import SQLiteLedger, read_spends
+from privgmm.ledger.sqlite import SQLiteBook, SQLiteIntent
 from privgmm.records.receipt import verify_receipt
 from privgmm.release import release
 
@@ -54,7 +54,7 @@ def test_a_disk_found_full_costs_nothing(
     assert done.code == 2
     assert "No space left" in done.err
     assert done.err.count("\n") == 1
-    assert read_spends(ledger) == []
+    assert SQLiteBook(ledger).export() == []
     assert [path.name for path in tmp_path.iterdir()] == ["account"]
 
 
@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing(
         assert done.code == 2
         assert option in done.err
         assert done.err.count("\n") == 1
-    assert read_spends(ledger) == []
+    assert SQLiteBook(ledger).export() == []
     assert there.read_text() == "precious"
 
 
@@ -80,7 +80,7 @@ def test_both_files_are_tried_before_the_spend(
     order = ("release", data, *ORDER, "--out", out)
     assert run(*order, "--bundle", tmp_path / "nowhere" / "b.zip").code == 2
     assert not out.exists()
-    assert read_spends(ledger) == []
+    assert SQLiteBook(ledger).export() == []
 
 
 # ------------------------------------------------------------------------- after the spend
@@ -95,7 +95,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_the_receipt_on_standard_output(
     assert verify_receipt(done.out)
     assert "standard output" in done.err
     assert "No space left" in done.err
-    (spend,) = read_spends(ledger)
+    (spend,) = SQLiteBook(ledger).export()
     assert spend["released"] is True
     assert not (tmp_path / "r.json").exists()
     assert not list(tmp_path.glob(".privgmm*"))
@@ -139,12 +139,12 @@ def test_a_ledger_that_fails_at_the_end_keeps_the_spend_and_the_result(
     def broken(*_: object, **__: object) -> None:
         raise PrivGMMError("the disk is full")
 
-    monkeypatch.setattr(SQLiteLedger, "conclude", broken)
+    monkeypatch.setattr(SQLiteIntent, "conclude", broken)
     done = run("release", data, *ORDER)
     assert done.code == 0
     assert verify_receipt(done.out)
     assert "unfinished: the disk is full" in done.err
-    (spend,) = read_spends(ledger)
+    (spend,) = SQLiteBook(ledger).export()
     assert spend["released"] is None
 
 
@@ -163,7 +163,7 @@ def test_real_full_and_closed_outputs(data: Path, ledger: Path) -> None:
     (kept,) = ledger.parent.glob("privgmm-receipt-*.json")
     assert verify_receipt(kept.read_bytes())
     assert str(kept) in done.stderr
-    (spend,) = read_spends(ledger)
+    (spend,) = SQLiteBook(ledger).export()
     assert json.loads(kept.read_bytes())["ledger"]["mark"] == spend["mark"]
 
     read, write = os.pipe()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,18 @@ from privgmm import Mixture, Plan, gaussian_tv, mixture_tv
 from privgmm.audit import Finding, Report
 from privgmm.cli import checks, mixtures
 from privgmm.cli import release as release_command
-from privgmm.methods.what_if import Question, rows_for
+from privgmm.cli.main import main
+from privgmm.cli.source import load_source
+from privgmm.data.fingerprint import file_fingerprint
+from privgmm.ledger.sqlite import SQLiteBook
+from privgmm.methods import registry
+from privgmm.methods.lifted import LiftedMethod
+from privgmm.methods.planner import plan_for
+from privgmm.methods.request import PlanRequest
+from privgmm.methods.what_if import rows_for
 from privgmm.records.receipt import verify_receipt
+from privgmm.release import release
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 1.0]], [np.eye(2), 2 * np.eye(2)])
 OPTIONS = ["--k", "2", "--epsilon", "8", "--delta", "1e-5"]
@@ -134,8 +146,12 @@ def test_nothing_is_spent_where_the_answer_could_not_be_kept(
         ["--method", "magic"],
         ["--method", "tight"],
         ["--method", "paper"],
-        ["--alpha", "1"],
-        ["--blocks", "100"],
+        ["--alpha", "-1"],
+        ["--blocks", "4"],
+        ["--blocks", "1000000000000"],
+        ["--alpha", "2", "--method", "tight"],
+        ["--forgiving", "--method", "tight"],
+        ["--forgiving", "--alpha", "1", "--blocks", "100"],
         ["--alpha", "1", "--blocks", "4"],
         ["--alpha", "1", "--blocks", "1000000000000"],
         ["--alpha", "nan", "--blocks", "100"],
@@ -154,6 +170,138 @@ def test_bad_options_are_one_line_and_cost_nothing(
     assert done.out == ""
     assert done.err.startswith("privgmm: ")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("knob", [KNOBS[:2], KNOBS[2:]], ids=["alpha", "blocks"])
+def test_one_knob_is_enough(run: Any, folder: Path, knob: list[str]) -> None:
+    """The method chooses the other one, as it does for everybody who asks."""
+    done = run(
+        *("release", folder / "data.csv", *OPTIONS, *knob, "--columns", "u,v"),
+        *("--seed", 0, "--no-ledger"),
+    )
+    assert done.code == 0, done.err
+    plan = Plan.from_dict(done.json()["plan"])
+    name, value = {"--alpha": "alpha", "--blocks": "n_blocks"}[knob[0]], float(knob[1])
+    asked = PlanRequest(n_components=2, n_features=2, n_rows=25_000, epsilon=8.0, delta=1e-5)
+    assert getattr(plan, name) == value
+    assert plan == plan_for(asked.but(**{name: int(value) if name == "n_blocks" else value})).plan
+
+
+def test_too_few_rows_are_told_before_anything_is_spent(
+    run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the words that everybody hears who asks for that plan."""
+    monkeypatch.setattr(release_command, "release", None)
+    asked = PlanRequest(n_components=2, n_features=2, n_rows=25_000, epsilon=8.0, delta=1e-5)
+    for order, request in (
+        (["--method", "tight"], asked.but(method="tight")),
+        (["--method", "paper", "--alpha", "1"], asked.but(method="paper", alpha=1.0)),
+        (["--alpha", "1", "--blocks", "9999"], asked.but(alpha=1.0, n_blocks=9999)),
+    ):
+        done = run("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", *order)
+        assert done.code == 2
+        shortage = plan_for(request).shortage
+        assert shortage
+        assert done.err == f"privgmm: {shortage}\n"
+
+
+@pytest.fixture
+def newcomer() -> Iterator[str]:
+    """A method that the package has never heard of, for as long as a test runs."""
+
+    class Newcomer(LiftedMethod):
+        name = "newcomer"
+        sentence = "comes late, and is offered everywhere"
+        takes_forgiving = False
+
+        def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
+            found = super().calibrated(request, refinement)
+            return dataclasses.replace(found, method=self.name)
+
+    registry.register(Newcomer())
+    yield Newcomer.name
+    registry.unregister(Newcomer.name)
+
+
+def test_a_method_that_comes_later_is_offered(run: Any, folder: Path, newcomer: str) -> None:
+    plan = run("plan", "--k", 1, "--d", 1, "--json").json()
+    assert list(plan["rows_needed"]) == list(registry.names())
+    assert plan["rows_needed"][newcomer] == plan["rows_needed"]["lifted"]
+    words = run("plan", "--k", 1, "--d", 1, *FORGIVE)
+    assert f"  {newcomer} " in words.out
+    assert "well separated, lifted forgiving" in words.out
+    order = ("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", "--method", newcomer)
+    done = run(*order, *KNOBS, "--seed", 0)
+    assert done.code == 0, done.err
+    assert done.json()["plan"]["method"] == newcomer
+    assert f"not known to method {newcomer!r}" in run(*order, *FORGIVE).err
+
+
+def test_the_help_tells_of_every_method(newcomer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["release", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for method in registry.all_methods():
+        assert f"{method.name}: {method.sentence}" in said
+    assert "(methods: lifted): components near each other" in said
+
+
+# --------------------------------------------------------------- the file is read once
+
+
+def test_a_command_opens_its_file_once(
+    run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "people.csv"
+    data.write_bytes((folder / "data.csv").read_bytes())
+    opened: list[object] = []
+    whole = io.open
+
+    def count(file: Any, *arguments: Any, **options: Any) -> Any:
+        if str(file) == str(data):
+            opened.append(file)
+        return whole(file, *arguments, **options)
+
+    monkeypatch.setattr(io, "open", count)
+    monkeypatch.setattr("builtins.open", count)
+    grouped = ("release", data, *OPTIONS, *KNOBS, "--groups", "id", "--jitter", "u=0.01")
+    for order in ((*grouped, "--out", tmp_path / "r.json"), ("ledger", data)):
+        opened.clear()
+        assert run(*order).code == 0
+        assert len(opened) == 1, order
+
+
+def test_what_is_released_and_what_is_charged_belong_together(
+    run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is replaced between reading and the ledger's entry, and again before the noise."""
+    book = tmp_path / "ledger.sqlite"
+    monkeypatch.setenv("PRIVGMM_LEDGER", str(book))
+    data, first, second = tmp_path / "data.csv", folder / "data.csv", folder / "hump.csv"
+    order = ("release", data, *OPTIONS, *KNOBS, "--seed", 3)
+    data.write_bytes(first.read_bytes())
+    quiet = run(*order, "--columns", "u,v").json()
+
+    def load_then_replace(*arguments: Any) -> Any:
+        source = load_source(*arguments)
+        data.write_bytes(second.read_bytes())
+        return source
+
+    def replace_then_release(*arguments: Any, **options: Any) -> Any:
+        data.unlink()
+        return release(*arguments, **options)
+
+    monkeypatch.setattr(release_command, "load_source", load_then_replace)
+    monkeypatch.setattr(release_command, "release", replace_then_release)
+    done = run(*order, "--columns", "u,v")
+    assert done.code == 0, done.err
+    assert done.json()["mixture"] == quiet["mixture"]
+    accounts = SQLiteBook(book)
+    charged = accounts.find(file_fingerprint(first))
+    assert charged is not None
+    assert len(charged.entries) == 2
+    assert accounts.find(file_fingerprint(second)) is None
+    assert len(accounts.histories()) == 1
 
 
 # ------------------------------------------------------------------- sample, tv, plan, audit
@@ -185,7 +333,9 @@ def test_tv_of_two_gaussians(run: Any, folder: Path) -> None:
 
 def test_plan_answers_what_if(run: Any) -> None:
     answer = run("plan", "--k", 2, "--d", 1, "--rows", "1e5", "--epsilon", 2, "--json").json()
-    assert answer["rows_needed"]["lifted"] == rows_for(Question(2, 1), "lifted", epsilon=2.0)
+    asked = PlanRequest(n_components=2, n_features=1, epsilon=2.0)
+    assert answer["rows_needed"]["lifted"] == rows_for(asked)
+    assert answer["rows_needed"]["tight"] == rows_for(asked.but(method="tight"))
     needs = [row["rows"] for row in answer["what_if"]]
     assert needs == sorted(needs, reverse=True)
     at = answer["at_rows"]
@@ -293,8 +443,8 @@ def test_a_forgiving_plan_is_asked_for(run: Any, folder: Path, tmp_path: Path) -
     assert run(*order, "--seed", 0, "--out", out).code == 0
     plan = Plan.from_dict(json.loads(out.read_text())["plan"])
     assert plan.budget.covers(plan.spent())
-    for more in (KNOBS, ["--method", "tight"]):
-        assert "automatic" in run(*order, *more).err
+    assert "leave it no choice" in run(*order, *KNOBS).err
+    assert "not known to method 'tight'" in run(*order, "--method", "tight").err
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_fresh_noise_unless_seeded() -> None:
 @pytest.mark.parametrize(
     ("widths", "columns", "message"),
     [
-        ([1.0], None, "one a column"),
+        ([1.0], None, "one per column"),
         ([1.0, -1.0], None, ">= 0"),
         ([1.0, np.nan], None, "finite"),
         (["wide", 1.0], None, "numbers only"),

@@ -1,0 +1,372 @@
+"""The one seam through which rows enter: read once, fingerprinted once.
+
+A `RowSource` is rows of finite numbers, whatever they come from: an array, a data frame, a file, a
+shipped sample. `row_source` makes one. What is released and what is charged to a ledger come from
+the same source, so they belong together even if a file changes on the disk meanwhile.
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from privgmm.arrays import Array, IntArray
+from privgmm.data.datasets import sample_names, sample_path
+from privgmm.data.fingerprint import content_fingerprint, file_fingerprint
+from privgmm.data.tables import (
+    MAX_BYTES,
+    Table,
+    check_choice,
+    file_bytes,
+    person_numbers,
+    read_labels,
+    read_table,
+)
+from privgmm.errors import InvalidInput
+
+__all__ = [
+    "FileSource",
+    "MemorySource",
+    "RowSource",
+    "RowsLike",
+    "SampleSource",
+    "check_spread",
+    "checked_groups",
+    "checked_rows",
+    "is_sample",
+    "row_source",
+]
+
+_CHUNK = 65_536
+
+
+class RowSource(abc.ABC):
+    """Rows of finite numbers.
+
+    Parameters
+    ----------
+    name : str
+        What people call it.
+    columns : sequence of str
+        The d names.
+    n_rows : int
+        n.
+    """
+
+    def __init__(self, *, name: str, columns: Sequence[str], n_rows: int) -> None:
+        self.name = name
+        self.columns = tuple(columns)
+        self.n_rows = n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return len(self.columns)
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """What stands for the data set in a ledger. For the curator's eyes only.
+
+        It belongs to the rows that this source gives, and to no later state of their origin.
+        """
+
+    @abc.abstractmethod
+    def take(self, positions: IntArray) -> Array:
+        """The rows at the positions (m,), as floats (m, d).
+
+        Here and below: `InvalidInput` if a row holds anything but finite numbers.
+        """
+
+    @abc.abstractmethod
+    def labels(self, column: str) -> IntArray:
+        """A number (n,) for the person of each row, the same for the same value of the column.
+
+        The column may hold values of any plain kind, and need not be one of `columns`.
+        """
+
+    @abc.abstractmethod
+    def choose(self, columns: Sequence[str]) -> RowSource:
+        """The same rows with these columns, in this order."""
+
+    def chunks(self, size: int = _CHUNK) -> Iterator[Array]:
+        """All rows in order, at most `size` at a time."""
+        for start in range(0, self.n_rows, size):
+            yield self.take(np.arange(start, min(start + size, self.n_rows), dtype=np.int64))
+
+    def rows(self) -> Array:
+        """All rows (n, d)."""
+        return np.concatenate([np.empty((0, self.n_features)), *self.chunks()])
+
+
+RowsLike: TypeAlias = RowSource | npt.ArrayLike | os.PathLike[str]
+"""What `row_source` takes."""
+
+
+class MemorySource(RowSource):
+    """An array or a data frame.
+
+    Nothing is copied that need not be: leave the table as it is for as long as this is in use.
+    The fingerprint is that of the numbers taken (`content_fingerprint`): other columns of the same
+    data frame are another data set, unless a ledger is given a name of its own for both.
+
+    Parameters
+    ----------
+    table : array-like or data frame (n, d)
+        NumPy, pandas, polars, pyarrow, or nested sequences.
+    columns : sequence of str, optional
+        What to take, in this order; all columns by default. Those of an array are ``x1 … xd``.
+    """
+
+    def __init__(self, table: Any, columns: Sequence[str] | None = None) -> None:
+        names = _frame_names(table)
+        if names is None:
+            table = _table_of_numbers(table)
+            names = [f"x{j + 1}" for j in range(table.shape[1])]
+        if columns is None:
+            values = _table_of_numbers(table)
+        else:
+            check_choice(columns, names, "X")
+            values = np.column_stack(
+                [_numbers(_column(table, names.index(name))) for name in columns]
+            )
+        super().__init__(
+            name="data", columns=names if columns is None else columns, n_rows=len(values)
+        )
+        self._table, self._names, self._values = table, names, values
+
+    @cached_property
+    def _rows(self) -> Array:
+        rows = np.ascontiguousarray(self._values, dtype=np.float64)
+        bad = (~np.isfinite(rows)).any(axis=1)
+        if bad.any():
+            raise InvalidInput(
+                f"X must be finite, but {int(bad.sum())} of {self.n_rows} rows hold NaN or "
+                f"infinity (the first is row {int(np.argmax(bad))}): drop or impute them"
+            )
+        return rows
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the numbers taken."""
+        return content_fingerprint(self._rows)
+
+    def take(self, positions: IntArray) -> Array:
+        """The rows at the positions."""
+        return self._rows[positions]
+
+    def rows(self) -> Array:
+        """All rows; the table itself if it is an array of floats."""
+        return self._rows
+
+    def labels(self, column: str) -> IntArray:
+        """Who each row belongs to, by a column of the whole table."""
+        check_choice([column], self._names, "X")
+        values = np.asarray(_column(self._table, self._names.index(column)))
+        try:
+            plain = pa.chunked_array([pa.array(values, from_pandas=True)])
+        except pa.ArrowException as problem:
+            raise InvalidInput(
+                f"column {column!r} must hold values of one plain kind: {problem}"
+            ) from problem
+        return person_numbers(plain, column)
+
+    def choose(self, columns: Sequence[str]) -> MemorySource:
+        """The same rows with these columns of the whole table."""
+        return MemorySource(self._table, columns)
+
+
+class FileSource(RowSource):
+    """A CSV or Parquet file whose bytes were read once.
+
+    Rows, labels of persons and the fingerprint all come from those bytes. The fingerprint is that
+    of the whole file (`file_fingerprint`): whichever columns are chosen, the people in it are the
+    same.
+
+    Parameters
+    ----------
+    content : bytes
+        The whole file.
+    table : Table
+        The columns taken, read from the content.
+    name : str
+    """
+
+    def __init__(self, content: bytes, table: Table, name: str) -> None:
+        super().__init__(name=name, columns=table.columns, n_rows=len(table.rows))
+        self._content, self._table = content, table
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of the file."""
+        return file_fingerprint(self._content)
+
+    def take(self, positions: IntArray) -> Array:
+        """The rows at the positions."""
+        return self._table.rows[positions]
+
+    def rows(self) -> Array:
+        """All rows, read-only."""
+        return self._table.rows
+
+    def labels(self, column: str) -> IntArray:
+        """Who each row belongs to, by any column of the file."""
+        return read_labels(self._content, column)
+
+    def choose(self, columns: Sequence[str]) -> FileSource:
+        """The same rows with these columns of the file, which is not read from the disk again."""
+        return type(self)(self._content, self._table_of(columns), self.name)
+
+    def _table_of(self, columns: Sequence[str]) -> Table:
+        names = self._table.columns
+        if not set(columns) <= set(names):
+            return read_table(self._content, columns=columns)
+        check_choice(columns, names)
+        rows = np.take(self._table.rows, [names.index(name) for name in columns], axis=1)
+        rows.setflags(write=False)
+        left_out = (*self._table.left_out, *(name for name in names if name not in columns))
+        return Table(rows, tuple(columns), left_out)
+
+
+class SampleSource(FileSource):
+    """A data set that comes with the package, known to ledgers by its name."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Its name: the same in every version of the package."""
+        return f"sample {self.name}"
+
+    def labels(self, column: str) -> IntArray:
+        """Not known: there are no persons in the samples."""
+        raise InvalidInput(
+            f"column {column!r} of sample {self.name!r} does not say who a row belongs to, each "
+            "row is a person of its own: groups need a file or table of yours"
+        )
+
+
+def row_source(
+    X: RowsLike, columns: Sequence[str] | None = None, *, max_bytes: int = MAX_BYTES
+) -> RowSource:
+    """Rows from anything that holds a table.
+
+    Parameters
+    ----------
+    X : RowSource, array-like, data frame, path, str or bytes
+        A path or str names a CSV or Parquet file, or one of `sample_names` where there is no such
+        file; bytes are the content of a file. The file is opened once, here.
+    columns : sequence of str, optional
+        What to take, in this order. By default every column of a table in memory, and of a file
+        every column that holds numbers only.
+    max_bytes : int
+        Refuse a larger file.
+
+    Examples
+    --------
+    >>> source = row_source("old_faithful", ["waiting"])
+    >>> source.n_rows, source.columns, source.fingerprint
+    (272, ('waiting',), 'sample old_faithful')
+    """
+    if isinstance(X, RowSource):
+        return X if columns is None else X.choose(columns)
+    if isinstance(X, bytes):
+        return FileSource(X, read_table(X, columns=columns, max_bytes=max_bytes), "file")
+    if isinstance(X, str | os.PathLike):
+        shipped = is_sample(X)
+        path = sample_path(str(X)) if shipped else Path(X)
+        content = file_bytes(path, max_bytes=max_bytes)
+        table = read_table(content, columns=columns, max_bytes=max_bytes)
+        if shipped:
+            return SampleSource(content, table, str(X))
+        return FileSource(content, table, path.name)
+    return MemorySource(X, columns)
+
+
+def is_sample(X: str | os.PathLike[str]) -> bool:
+    """Whether this names a shipped sample; a file of the same name goes first."""
+    return str(X) in sample_names() and not Path(X).exists()
+
+
+# Checks before a release. Messages may speak about the data: they are for the curator, who pays
+# nothing for them.
+
+
+def checked_rows(X: RowsLike, n_features: int) -> Array:
+    """All rows as finite floats (n, d) with as many columns as planned, or a clear error."""
+    source = row_source(X)
+    if source.n_features != n_features:
+        raise InvalidInput(
+            f"X has {source.n_features} columns, the plan is for {n_features}: choose as many "
+            "columns, or make another plan"
+        )
+    return source.rows()
+
+
+def check_spread(rows: Array) -> None:
+    """Refuse columns (n, d) that hold one value only; there must be a row."""
+    flat = np.flatnonzero(rows.max(axis=0) == rows.min(axis=0))
+    if flat.size:
+        raise InvalidInput(
+            f"X has constant columns {flat.tolist()}: no covariance can be fitted; drop them"
+        )
+
+
+def checked_groups(groups: npt.ArrayLike, n_rows: int) -> npt.NDArray[Any]:
+    """Who each row belongs to (n,), or a clear error."""
+    labels = np.asarray(groups)
+    if labels.shape != (n_rows,):
+        raise InvalidInput(
+            f"groups must name one person per row: shape ({n_rows},), got {labels.shape}"
+        )
+    return labels
+
+
+# Tables in memory
+
+
+def _table_of_numbers(data: Any) -> npt.NDArray[Any]:
+    values = _numbers(data)
+    if values.ndim != 2:
+        raise InvalidInput(f"X must be a table (rows, columns), got shape {values.shape}")
+    return values
+
+
+def _numbers(data: Any) -> npt.NDArray[Any]:
+    """An array of a real kind; whether its numbers are finite is another question."""
+    try:
+        values = np.asarray(data)
+    except ValueError as problem:
+        raise InvalidInput(f"X must be a table of numbers: {problem}") from problem
+    if values.dtype.kind == "c":
+        raise InvalidInput("X must hold numbers only: complex ones have no order; take real parts")
+    if values.dtype.kind not in "fiub":
+        try:
+            values = np.asarray(data, dtype=np.float64)
+        except (TypeError, ValueError) as problem:
+            raise InvalidInput(
+                f"X must hold numbers only: {problem}; choose the numeric columns"
+            ) from problem
+    return values
+
+
+def _frame_names(table: Any) -> list[str] | None:
+    """Names of the columns of a data frame; None for anything else."""
+    names = getattr(table, "column_names", None)  # pyarrow, whose columns are the values
+    if names is None:
+        names = getattr(table, "columns", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def _column(table: Any, place: int) -> Any:
+    if hasattr(table, "iloc"):
+        return table.iloc[:, place]
+    if hasattr(table, "column_names"):
+        return table.column(place)
+    return table[:, place]

@@ -1,8 +1,10 @@
 """An adversary for every mechanism: what is promised is attacked, and the worst is reported.
 
 `run_audit` returns a `Report`: worst pairs for each mask, a search over neighbouring sets of
-block fits, whole releases on neighbouring data, and deliberately broken variants that must be
-caught, or the audit itself would be worth nothing. ``python -m privgmm.audit`` prints it.
+block fits, whole releases on neighbouring data, and deliberately broken variants, each of which
+must be caught by the check that it was made for. What is attacked is asked of the registered
+methods and of the stages of their plans. ``python -m privgmm.audit`` prints the report. The next
+room is `figures`.
 """
 
 from __future__ import annotations

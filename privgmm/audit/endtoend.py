@@ -18,15 +18,17 @@ from privgmm.audit.findings import Finding, clopper_pearson, within
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
-from privgmm.methods.calibration import lifted_plan
-from privgmm.methods.plan import Plan, checked
+from privgmm.methods.lifted.cores import averaged
+from privgmm.methods.request import PlanRequest
 from privgmm.mixture import MixtureBatch
 from privgmm.privacy.noise import DiscreteGaussian, SeededNoise
 from privgmm.stages.agreement.blocks import deal, rows_of_blocks
-from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
-from privgmm.stages.agreement.votes import AgreementTest, friend_counts, h_index
+from privgmm.stages.agreement.lifted_space import Anchored
+from privgmm.stages.agreement.stage import AveragedAgreement
+from privgmm.stages.agreement.votes import AgreementTest, friend_counts
 
 __all__ = [
+    "TINY",
     "BlockMoments",
     "Instance",
     "boundary",
@@ -36,8 +38,11 @@ __all__ = [
     "proved_epsilon",
     "refused_neighbour",
     "releases",
-    "tiny_plan",
+    "tiny_stage",
 ]
+
+TINY = Budget(4.0, 0.01)
+"""A promise so lavish that what leaks can be seen."""
 
 _MISS = 0.0025
 _LEVELS = np.concatenate([[0.002, 0.005, 0.01, 0.02], np.linspace(0.05, 0.95, 19)])
@@ -68,20 +73,26 @@ class BlockMoments:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Instance:
-    """Two data sets (n, d) that differ in one row, and how to learn from them."""
+    """Two data sets (n, d) that differ in one row, how to learn from them, and what is promised.
 
-    plan: Plan
+    Whole releases are run by the thousand, so this is for averaging stages: they mask many copies
+    of a mean as quickly as one.
+    """
+
+    stage: AveragedAgreement
     first: Array
     second: Array
     learner: Learner
+    budget: Budget = TINY
 
     def __post_init__(self) -> None:
-        if np.count_nonzero((self.first != self.second).any(axis=1)) > 1:
-            raise InvalidInput("neighbouring data sets differ in one row")
+        changed = np.count_nonzero((self.first != self.second).any(axis=1))
+        if changed > 1:
+            raise InvalidInput(f"first and second must differ in at most one row, got {changed}")
 
     def fits(self) -> tuple[MixtureBatch, MixtureBatch]:
         """Rows dealt into blocks as a release deals them, and fitted; the same deal for both."""
-        positions = deal(len(self.first), self.plan.n_blocks, seed=0)
+        positions = deal(len(self.first), self.stage.n_blocks, seed=0)
         first, second = (
             self.learner.fit_blocks(rows_of_blocks(rows, positions), rng=0)
             for rows in (self.first, self.second)
@@ -89,23 +100,28 @@ class Instance:
         return first, second
 
 
-def tiny_plan(
+def tiny_stage(
     n_components: int = 1,
     *,
-    epsilon: float = 4.0,
-    delta: float = 0.01,
+    n_features: int = 1,
+    budget: Budget = TINY,
     n_blocks: int = 200,
     sigma: float = 4.0,
     alpha: float = 0.015,
-) -> Plan:
-    """A plan in one dimension, lavish enough for its leaks to be seen."""
+) -> AveragedAgreement:
+    """A stage with few blocks and the widest radius that the budget allows."""
     t = n_blocks
-    theta = DiscreteGaussian(sigma).upper_point(delta)
+    theta = DiscreteGaussian(sigma).upper_point(budget.delta)
     full = t - theta
     member = max(t // 2 + 1, t + 1 - full // 2) if n_components > 1 else t // 2 + 1
+    request = PlanRequest(
+        n_components=n_components,
+        n_features=n_features,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+    )
     test = AgreementTest(t, 1.0, sigma, theta, member, full, full)
-    plan = lifted_plan(Budget(epsilon, delta), alpha, 0.1, n_components, 1, None, test, None)
-    return checked(plan)
+    return averaged(request, test, alpha=alpha)
 
 
 def _data(blocks: Array) -> Array:
@@ -116,40 +132,38 @@ def _data(blocks: Array) -> Array:
     return rows
 
 
-def opposite(plan: Plan) -> Instance:
+def opposite(stage: AveragedAgreement) -> Instance:
     """All blocks alike but one, whose fit one row moves from tau on one side to tau on the other.
 
     Around each centre a block has the rows -r, 0, r and y. With y of either sign the mean is
     ``y / 4``, and r makes the variance one, so the two fits are mirror images, 2 tau apart.
     """
-    k = plan.n_components
+    k = stage.n_components
     centres = 40.0 * np.arange(k)
-    y = 8 * math.sinh(plan.tau * (1 - 1e-9) / (2 * math.sqrt(2)))
+    y = 8 * math.sinh(stage.tau * (1 - 1e-9) / (2 * math.sqrt(2)))
     if 3 * y**2 >= 16:
-        raise InvalidInput(f"tau = {plan.tau:g} is too wide for one row to span it")
+        raise InvalidInput(f"tau = {stage.tau:g} is too wide for one row to span it")
     r = math.sqrt(2 * (1 - 3 * y**2 / 16))
     plain = np.concatenate([c + np.array([-1.0, 1.0, -1.0, 1.0]) for c in centres])
-    blocks = np.tile(plain, (plan.n_blocks, 1))
+    blocks = np.tile(plain, (stage.n_blocks, 1))
     sides = []
     for sign in (-1.0, 1.0):
         changed = blocks.copy()
         changed[0, :4] = centres[0] + np.array([-r, 0.0, r, sign * y])
         sides.append(_data(changed))
-    return Instance(plan, sides[0], sides[1], BlockMoments(k))
+    return Instance(stage, sides[0], sides[1], BlockMoments(k))
 
 
-def boundary(plan: Plan) -> Instance:
+def boundary(stage: AveragedAgreement) -> Instance:
     """The smallest core that may pass, and the same short of one block: h = 0 against h = -1."""
-    if not isinstance(plan.test, AgreementTest):
-        raise InvalidInput("only the agreement test has a core")
-    k, t = plan.n_components, plan.n_blocks
-    core = max(plan.test.full, plan.test.core)
+    k, t = stage.n_components, stage.n_blocks
+    core = max(stage.test.full, stage.test.core)
     plain = np.concatenate([40.0 * a + np.array([-1.0, 1.0, -1.0, 1.0]) for a in range(k)])
     blocks = np.tile(plain, (t, 1))
     blocks[core:] += 1e3 * np.arange(1, t - core + 1)[:, None]
     lost = blocks.copy()
     lost[0, 0] -= 1e4
-    return Instance(plan, _data(blocks), _data(lost), BlockMoments(k))
+    return Instance(stage, _data(blocks), _data(lost), BlockMoments(k))
 
 
 class _InOrder(SeededNoise):
@@ -160,7 +174,7 @@ class _InOrder(SeededNoise):
 
 
 def releases(
-    mechanism: Mechanism, fits: MixtureBatch, runs: int, *, rng: np.random.Generator
+    stage: AveragedAgreement, fits: MixtureBatch, runs: int, *, rng: np.random.Generator
 ) -> Array:
     """Many releases from the same fits, as rows of numbers; NaN where the test refused.
 
@@ -168,29 +182,21 @@ def releases(
     normalised within each copy, and components put in order of their means, which undoes the
     shuffle. Columns: weights, means, log-variances (d = 1).
     """
-    plan = mechanism.plan
-    if not isinstance(plan.test, AgreementTest) or not isinstance(mechanism.running, LiftedSpace):
-        raise InvalidInput("whole releases are audited for method 'lifted'")
-    test, k = plan.test, plan.n_components
-    counts = friend_counts(mechanism.distances(fits), test.radius)
-    h = h_index(counts, test.full, test.core)
+    test, k = stage.test, stage.n_components
+    seen = test.standing(friend_counts(Mechanism(stage).distances(fits), test.radius))
     out = np.full((runs, 3 * k), np.nan)
     z = SeededNoise(rng).discrete_gaussian(test.sigma, runs)
-    if h < 0:
-        return out
-    passed = np.flatnonzero(h + z >= test.threshold)
+    passed = np.flatnonzero(seen.may_pass & (seen.statistic + z >= test.threshold))
     if passed.size == 0:
         return out
-    item = mechanism.running.representative(
-        fits, test.ramp_weights(counts), int(np.argmax(counts >= test.full))
-    )
+    item = stage.space.representative(fits, seen.weights, seen.reference)
     many = Anchored(
         *(
             np.tile(part, (passed.size, *(1,) * (part.ndim - 1)))
             for part in (item.weights, item.means, item.cholesky, item.roots)
         )
     )
-    masked = mechanism.running.mask(many, rng=_InOrder(rng))
+    masked = stage.space.mask(many, rng=_InOrder(rng))
     weights = masked.weights.reshape(-1, k)
     weights = weights / weights.sum(axis=1, keepdims=True)
     means = masked.means.reshape(-1, k)
@@ -259,44 +265,37 @@ def _bound(p: Array, q: Array, delta: float) -> float:
 def empirical_epsilon(
     instance: Instance,
     *,
-    mechanism: Mechanism | None = None,
     runs: int = 100_000,
     label: str = "",
     rng: np.random.Generator,
 ) -> Finding:
     """The epsilon proved against a whole release, which must be below the promised one."""
-    plan = instance.plan
-    machine = Mechanism(plan) if mechanism is None else mechanism
-    first, second = (releases(machine, fits, runs, rng=rng) for fits in instance.fits())
-    epsilon, event = proved_epsilon(first, second, plan.budget.delta)
+    stage, budget = instance.stage, instance.budget
+    first, second = (releases(stage, fits, runs, rng=rng) for fits in instance.fits())
+    epsilon, event = proved_epsilon(first, second, budget.delta)
     return within(
-        f"release, k={plan.n_components}, {label or 'one row'}",
+        f"release, k={stage.n_components}, {label or 'one row'}",
         "epsilon proved from outputs <= promised",
         epsilon,
-        plan.budget.epsilon,
-        f"2 x {runs} runs, delta {plan.budget.delta:g}; event: {event}",
+        budget.epsilon,
+        f"2 x {runs} runs, delta {budget.delta:g}; event: {event}",
     )
 
 
 def refused_neighbour(
-    instance: Instance,
-    *,
-    mechanism: Mechanism | None = None,
-    runs: int = 100_000,
-    rng: np.random.Generator,
+    instance: Instance, *, runs: int = 100_000, rng: np.random.Generator
 ) -> Finding:
     """Releases where the neighbour always refuses: no more often than delta."""
-    plan = instance.plan
-    machine = Mechanism(plan) if mechanism is None else mechanism
-    first, second = (releases(machine, fits, runs, rng=rng) for fits in instance.fits())
+    stage, budget = instance.stage, instance.budget
+    first, second = (releases(stage, fits, runs, rng=rng) for fits in instance.fits())
     if not np.isnan(second).all():
-        raise InvalidInput("the second data set should always be refused")
+        raise InvalidInput("the second data set must always be refused, and was not")
     often = int(np.count_nonzero(~np.isnan(first[:, 0])))
     return within(
-        f"release, k={plan.n_components}, neighbour always refuses",
+        f"release, k={stage.n_components}, neighbour always refuses",
         "P(release), lower bound <= delta",
         clopper_pearson(often, runs, _MISS)[0],
-        plan.budget.delta,
+        budget.delta,
         f"{often} of {runs} runs",
     )
 

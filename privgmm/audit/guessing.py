@@ -16,8 +16,8 @@ import numpy as np
 
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.findings import clopper_pearson
-from privgmm.audit.privacy_loss import GaussianPair, mask_pair
 from privgmm.errors import InvalidInput
+from privgmm.privacy.gaussian_pairs import GaussianPair
 from privgmm.release import Outcome
 
 __all__ = ["Duel", "Score", "Silence", "duel_between"]
@@ -111,8 +111,8 @@ def duel_between(first: Outcome, second: Outcome) -> Duel:
     plan = first.result.plan
     if plan != second.result.plan:
         raise InvalidInput("both outcomes must come from one plan")
-    if plan.refine is not None:
-        raise InvalidInput("the duel is exact without refinement only: plan with refine=False")
+    if plan.stages != (plan.agreement,):
+        raise InvalidInput("a duel is exact only without refinement: plan with refine=False")
     chances, items = [], []
     for outcome in (first, second):
         verdict = outcome.curator.verdict
@@ -124,4 +124,4 @@ def duel_between(first: Outcome, second: Outcome) -> Duel:
         )
     if items[0] is None or items[1] is None:
         return Duel(chances[0], chances[1], None)
-    return Duel(chances[0], chances[1], mask_pair(plan.space, items[0], items[1]))
+    return Duel(chances[0], chances[1], plan.space.gaussian_pair(items[0], items[1]))

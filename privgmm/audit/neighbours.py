@@ -16,10 +16,8 @@ import numpy as np
 
 from privgmm.arrays import Array, BoolArray
 from privgmm.errors import InvalidInput
-from privgmm.methods.plan import Plan
 from privgmm.mixture import MixtureBatch, cholesky_of_root
-from privgmm.stages.agreement.lifted_space import LiftedSpace
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.agreement.stage import Agreement
 
 __all__ = [
     "Fits",
@@ -107,7 +105,10 @@ class Neighbours:
                 [not np.array_equal(a, b, equal_nan=True) for a, b in zip(one, two, strict=True)]
             )
             if set(differ.tolist()) - {self.changed}:
-                raise InvalidInput(f"{self.name}: fits {differ.tolist()} differ, not one")
+                raise InvalidInput(
+                    f"{self.name}: first and second must differ in fit {self.changed} at most, but "
+                    f"fits {differ.tolist()} differ"
+                )
 
     def mapped(self, change: Callable[[Fits], Fits], name: str) -> Neighbours:
         """Both sets changed alike."""
@@ -121,52 +122,48 @@ def with_change(fits: Fits, other: Fits, name: str, changed: int = 0) -> Neighbo
     return Neighbours(fits, fits.with_fit(changed, other, 0), changed, name)
 
 
-def _start(plan: Plan, n: int) -> Fits:
-    return Fits.equal(n, plan.n_components, plan.n_features)
+def _start(stage: Agreement, n: int) -> Fits:
+    return Fits.equal(n, stage.n_components, stage.n_features)
 
 
-def _reach(plan: Plan) -> float:
-    """How far `Fits.scaled` may go and stay just within tau: in dist_Param it counts for more."""
+def _reach(stage: Agreement) -> float:
+    """How far `Fits.scaled` may go and stay just within tau."""
     # inside the radius by more than factors of about one can resolve
-    tau = plan.tau * (1 - 1e-12) - 4e-15
-    if isinstance(plan.space, LiftedSpace):
-        return tau
-    root = math.sqrt(plan.n_features)
-    return root * math.log1p(tau / root)
+    return stage.space.scaling(stage.tau * (1 - 1e-12) - 4e-15, stage.n_features)
 
 
-def extremes(plan: Plan, *, changed: int = 0) -> Neighbours:
+def extremes(stage: Agreement, *, changed: int = 0) -> Neighbours:
     """The move of the mean at its bound: every block that can lose weight loses it.
 
-    A middle of ``2 M - t - 1`` fits, and on either side, tau away and 2 tau from each other,
-    ``t - M`` fits that each lack one friend. The changed fit goes from one side to the other
-    and takes the weight with it. With m = M = G the bound is attained. For Algorithm 1's own
-    test the sides are a tenth each, so that four fifths of the votes remain.
+    A middle, and on either side, tau away and 2 tau from each other, as many fits as the test
+    allows for (`PrivateTest.flank`). The changed fit goes from one side to the other and takes
+    the weight with it. For the exact test the sides have ``t - M`` fits, each of which lacks one
+    friend, and with m = M = G the bound is attained.
     """
-    t = plan.n_blocks
-    side = t - plan.test.full if isinstance(plan.test, AgreementTest) else t // 10
+    t = stage.n_blocks
+    side = stage.test.flank
     middle = t - 1 - 2 * side
     if middle < 0:
         raise InvalidInput(f"sides of {side} of {t} blocks leave no middle")
-    x = _reach(plan)
+    x = _reach(stage)
     steps = np.repeat([-x, 0.0, x], [side, middle, side])
     steps = np.insert(steps, changed, -x)
-    other = _start(plan, 1).scaled(np.array([x]))
-    return with_change(_start(plan, t).scaled(steps), other, "extremes", changed)
+    other = _start(stage, 1).scaled(np.array([x]))
+    return with_change(_start(stage, t).scaled(steps), other, "extremes", changed)
 
 
-def bridge(plan: Plan, *, share: float = 0.5) -> Neighbours:
+def bridge(stage: Agreement, *, share: float = 0.5) -> Neighbours:
     """Two clusters nearly 2 tau apart, and one fit in between, a friend to all or to none."""
-    t = plan.n_blocks
-    x = _reach(plan)
+    t = stage.n_blocks
+    x = _reach(stage)
     left = round(share * (t - 1))
     steps = np.concatenate([[0.0], np.full(left, -x), np.full(t - 1 - left, x)])
-    other = _start(plan, 1).scaled(np.array([50 * plan.tau]))
-    return with_change(_start(plan, t).scaled(steps), other, "bridge")
+    other = _start(stage, 1).scaled(np.array([50 * stage.tau]))
+    return with_change(_start(stage, t).scaled(steps), other, "bridge")
 
 
 def cloud(
-    plan: Plan,
+    stage: Agreement,
     width: float,
     rng: np.random.Generator,
     *,
@@ -177,10 +174,10 @@ def cloud(
 
     `gap` is the lifted distance between neighbouring components; wide by default.
     """
-    t, k, d = plan.n_blocks, plan.n_components, plan.n_features
+    t, k, d = stage.n_blocks, stage.n_components, stage.n_features
     apart = 30.0 if gap is None else _means_apart(gap)
-    fits = Fits.equal(t, k, d, apart=apart).jittered(np.full(t, width * plan.tau), rng)
-    other = Fits.equal(1, k, d, apart=apart).jittered(np.array([width * plan.tau]), rng)
+    fits = Fits.equal(t, k, d, apart=apart).jittered(np.full(t, width * stage.tau), rng)
+    other = Fits.equal(1, k, d, apart=apart).jittered(np.array([width * stage.tau]), rng)
     if kind == "far":
         other = dataclasses.replace(other, means=other.means + 1e3)
     elif kind == "failed":
@@ -189,7 +186,7 @@ def cloud(
         weights = np.zeros((1, k))
         weights[0, 0] = 1.0
         other = dataclasses.replace(other, weights=weights)
-    name = f"cloud, one {kind}" + ("" if gap is None else f", gap {gap / plan.tau:.3g} tau")
+    name = f"cloud, one {kind}" + ("" if gap is None else f", gap {gap / stage.tau:.3g} tau")
     return with_change(fits, other, name, int(rng.integers(t)))
 
 
@@ -199,16 +196,16 @@ def _means_apart(gap: float) -> float:
 
 
 def edge(
-    plan: Plan, distance: Callable[[Fits], float], rng: np.random.Generator
+    stage: Agreement, distance: Callable[[Fits], float], rng: np.random.Generator
 ) -> list[Neighbours]:
     """Two clusters at the radius to the last bit, while a third fit takes wild values.
 
     `distance` gives the distance of the two fits it is handed. Whether the clusters are
     friends must not depend on the changed fit.
     """
-    t, d = plan.n_blocks, plan.n_features
-    base = _start(plan, 1)
-    k = plan.n_components
+    t, d = stage.n_blocks, stage.n_features
+    base = _start(stage, 1)
+    k = stage.n_components
     turn = np.tril(rng.standard_normal((k, d, d)))
     shift = rng.standard_normal((k, d))
 
@@ -218,18 +215,18 @@ def edge(
         return dataclasses.replace(base, means=base.means + s * shift, cholesky=factor[None])
 
     def two(s: float) -> Fits:
-        return _start(plan, 2).with_fit(1, at(s), 0)
+        return _start(stage, 2).with_fit(1, at(s), 0)
 
-    low, high = 0.0, plan.tau
-    while distance(two(high)) < plan.tau and high < 1e3:
+    low, high = 0.0, stage.tau
+    while distance(two(high)) < stage.tau and high < 1e3:
         high *= 2
     for _ in range(80):
         middle = (low + high) / 2
-        if distance(two(middle)) <= plan.tau:
+        if distance(two(middle)) <= stage.tau:
             low = middle
         else:
             high = middle
-    fits = _start(plan, t)
+    fits = _start(stage, t)
     for i in range(t // 2, t):
         fits = fits.with_fit(i, at(low), 0)
     pairs = []
@@ -240,7 +237,7 @@ def edge(
 
 
 def fan(
-    plan: Plan, gap: float, turns: float, rng: np.random.Generator, *, to: float = 0.5
+    stage: Agreement, gap: float, turns: float, rng: np.random.Generator, *, to: float = 0.5
 ) -> Neighbours:
     """Pairs of components `gap` apart, turned like the hands of a clock (k = 2, d >= 2).
 
@@ -248,13 +245,16 @@ def fan(
     rule on separation the labels depend on which fit is the reference. The changed fit is the
     reference, and turns by `to` radians.
     """
-    if plan.n_components != 2 or plan.n_features < 2:
-        raise InvalidInput("a fan needs two components in at least two dimensions")
-    t = plan.n_blocks
+    if stage.n_components != 2 or stage.n_features < 2:
+        raise InvalidInput(
+            "a fan needs two components in at least two dimensions, got "
+            f"{stage.n_components} in {stage.n_features}"
+        )
+    t = stage.n_blocks
     length = _means_apart(gap)
 
     def turned(angles: Array) -> Fits:
-        fits = Fits.equal(len(angles), 2, plan.n_features, apart=0.0)
+        fits = Fits.equal(len(angles), 2, stage.n_features, apart=0.0)
         means = fits.means.copy()
         hand = length / 2 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
         means[:, 0, :2], means[:, 1, :2] = hand, -hand
@@ -262,7 +262,9 @@ def fan(
 
     angles = turns * np.linspace(-1, 1, t - 1)
     angles = np.concatenate([[0.0], rng.permutation(angles)])
-    return with_change(turned(angles), turned(np.array([to])), f"fan, gap {gap / plan.tau:.3g} tau")
+    return with_change(
+        turned(angles), turned(np.array([to])), f"fan, gap {gap / stage.tau:.3g} tau"
+    )
 
 
 def swapped(pair: Neighbours, rng: np.random.Generator) -> Neighbours:

@@ -16,8 +16,8 @@ from privgmm.arrays import Array
 from privgmm.audit.cores import Mechanism
 from privgmm.audit.findings import Finding, within
 from privgmm.audit.neighbours import Neighbours, cloud, flattened, moved_far
-from privgmm.errors import InvalidInput
 from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored
+from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import friend_counts
 
 __all__ = ["exact_distance", "reference_free"]
@@ -84,44 +84,40 @@ def exact_distance(first: Anchored, second: Anchored) -> float:
     return worst
 
 
-def _sets(mechanism: Mechanism, rng: np.random.Generator) -> list[Neighbours]:
-    plan = mechanism.plan
-    sets = [moved_far(cloud(plan, 0.05, rng), offset) for offset in _OFFSETS]
-    if plan.n_features > 1:
-        sets += [flattened(cloud(plan, 0.05, rng), condition) for condition in _CONDITIONS]
-        sets += [moved_far(flattened(cloud(plan, 0.05, rng), 1e3), 1e12)]
+def _sets(stage: AveragedAgreement, rng: np.random.Generator) -> list[Neighbours]:
+    sets = [moved_far(cloud(stage, 0.05, rng), offset) for offset in _OFFSETS]
+    if stage.n_features > 1:
+        sets += [flattened(cloud(stage, 0.05, rng), condition) for condition in _CONDITIONS]
+        sets += [moved_far(flattened(cloud(stage, 0.05, rng), 1e3), 1e12)]
     return sets
 
 
 def reference_free(
-    mechanism: Mechanism, *, references: int = 3, rng: np.random.Generator
+    stage: AveragedAgreement, *, references: int = 3, rng: np.random.Generator
 ) -> Finding:
     """The same core averaged from several references, far away and nearly flat.
 
     Fits too flat to be computed with must have no friends at all; then there is no core.
     """
-    plan = mechanism.plan
+    mechanism = Mechanism(stage)
     worst, where, cores = 0.0, "none", 0
-    sets = _sets(mechanism, rng)
+    sets = _sets(stage, rng)
     for pair in sets:
         batch = pair.first.batch()
-        counts = friend_counts(mechanism.distances(batch), plan.tau)
-        members = np.flatnonzero(2 * counts > plan.n_blocks)
+        counts = friend_counts(mechanism.distances(batch), stage.tau)
+        members = np.flatnonzero(2 * counts > stage.n_blocks)
         if members.size < 2:
             continue
         cores += 1
-        weights = np.isin(np.arange(plan.n_blocks), members).astype(np.float64)
+        weights = np.isin(np.arange(stage.n_blocks), members).astype(np.float64)
         chosen = rng.choice(members, size=min(references, members.size), replace=False)
-        means = [mechanism.running.representative(batch, weights, int(r)) for r in chosen]
+        means = [stage.space.representative(batch, weights, int(r)) for r in chosen]
         for mean in means[1:]:
-            start = means[0]
-            if not isinstance(start, Anchored) or not isinstance(mean, Anchored):
-                raise InvalidInput("only the lifted space averages its fits")
-            found = exact_distance(start, mean)
+            found = exact_distance(means[0], mean)
             if found > worst:
                 worst, where = found, pair.name
     return within(
-        f"rounding of the mean, k={plan.n_components}, d={plan.n_features}",
+        f"rounding of the mean, k={stage.n_components}, d={stage.n_features}",
         "distance of means from two references <= 2 tolerances",
         worst,
         2 * MEAN_TOLERANCE,

@@ -6,39 +6,43 @@ are used nowhere else. `broken_findings` runs the check that should catch each o
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+from typing import TypeVar
 
 import numpy as np
 
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.cores import Mechanism, findings_of, strain
-from privgmm.audit.counts import discrete_gaussian, refinement_shift, tail, truncated_laplace
+from privgmm.audit.counts import noise_of, row_shift, tail
 from privgmm.audit.endtoend import (
     BlockMoments,
+    Instance,
     boundary,
     empirical_epsilon,
     isolation,
     opposite,
     refused_neighbour,
-    tiny_plan,
+    tiny_stage,
 )
 from privgmm.audit.findings import Finding, caught
 from privgmm.audit.masks import exact_mask, masked_law, sampled_mask
 from privgmm.audit.neighbours import Fits, Neighbours, cloud, edge, extremes, fan, moved_far
 from privgmm.audit.rounding import reference_free
-from privgmm.audit.search import small_plan
-from privgmm.distances.all_pairs import component_tables
+from privgmm.budget import Budget
 from privgmm.distances.matching import bottleneck_matchings
-from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness
-from privgmm.methods.plan import Plan
-from privgmm.methods.planner import calibrate
+from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.privacy.noise import Randomness, TruncatedLaplace
+from privgmm.privacy.gaussian_pairs import GaussianPair
+from privgmm.privacy.noise import Randomness
+from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored, LiftedSpace, geometry_of
+from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored, LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.space import MixtureSpace
+from privgmm.stages.agreement.stage import Agreement, PickedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.refinement.noisy_moments import Refinement
 
@@ -48,11 +52,15 @@ __all__ = [
     "HalfDeviations",
     "NoSeparation",
     "PickOne",
+    "QuietComponents",
     "QuietMask",
     "SharedSweeps",
     "WarmStart",
     "broken_findings",
+    "with_space",
 ]
+
+StageT = TypeVar("StageT", bound=Agreement)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +86,7 @@ class NoSeparation(LiftedSpace):
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
         """Plain lifted distances, pair by pair."""
-        return bottleneck_matchings(component_tables(geometry_of(items), first, second)).values
+        return bottleneck_matchings(self.tables(items, first, second)).values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,11 +133,32 @@ class FlatAllowed(LiftedSpace):
 
 @dataclasses.dataclass(frozen=True)
 class QuietMask(LiftedSpace):
-    """Claims one noise level and draws half of it."""
+    """Is priced at one noise level and draws half of it."""
+
+    def _half(self) -> LiftedSpace:
+        return LiftedSpace(self.eta / 2, self.clearance)
 
     def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
         """Half the noise."""
-        return LiftedSpace(self.eta / 2, self.clearance).mask(item, rng=rng)
+        return self._half().mask(item, rng=rng)
+
+    def hardest_pairs(
+        self, gamma: float, n_features: int, *, rng: np.random.Generator
+    ) -> list[GaussianPair]:
+        """What is drawn with half the noise."""
+        return self._half().hardest_pairs(gamma, n_features, rng=rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class QuietComponents(PaperSpace):
+    """Algorithm 2's mask, priced at three noise levels and drawn with half of each."""
+
+    def hardest_pairs(
+        self, gamma: float, n_features: int, *, rng: np.random.Generator
+    ) -> list[GaussianPair]:
+        """What is drawn with half the noise."""
+        half = PaperSpace(self.eta_weight / 2, self.eta_mean / 2, self.eta_cov / 2)
+        return half.hardest_pairs(gamma, n_features, rng=rng)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,35 +203,44 @@ class SharedSweeps(LiftedSpace):
         return distances
 
 
+def with_space(stage: StageT, space: MixtureSpace) -> StageT:
+    """The stage with another space than its own: what is promised stays, what is run changes."""
+    broken = copy.copy(stage)
+    object.__setattr__(broken, "space", space)
+    return broken
+
+
 def _worst(mechanism: Mechanism, pairs: list[Neighbours], key: str, label: str) -> Finding:
     found = [(strain(mechanism, pair), pair.name) for pair in pairs]
     return findings_of(label, found, only=(key,))[0]
 
 
 def _core_variants(rng: np.random.Generator) -> list[tuple[str, Finding]]:
-    narrow = small_plan(31, 20, 20, 20, n_components=1, n_features=2)
-    pair = small_plan(31, 23, 29, 29, n_components=2, n_features=2)
-    loose = small_plan(31, 17, 17, 17, n_components=2, n_features=2)
-    no_rule = NoSeparation(_eta(pair))
+    shaped = LiftedMethod.shaped
+    narrow = shaped(31, 20, 20, 20, n_components=1, n_features=2)
+    pair = shaped(31, 23, 29, 29, n_components=2, n_features=2)
+    loose = shaped(31, 17, 17, 17, n_components=2, n_features=2)
+    no_rule = NoSeparation(pair.eta)
     # so near that all fits are friends, whichever way they are turned
     mixed = [fan(pair, 1.2 * pair.tau, np.pi / 2, rng, to=turn) for turn in (0.4, 0.8, 1.2)]
     # as far as a bare majority of friends allows
     turned = [fan(loose, 2.3 * loose.tau, np.pi / 2, rng, to=turn) for turn in (0.4, 0.8, 1.2)]
-    shared = Mechanism(narrow, SharedSweeps(_eta(narrow)), settled=False)
+    shared = Mechanism(with_space(narrow, SharedSweeps(narrow.eta)), settled=False)
 
     def distance(fits: Fits) -> float:
         return float(shared.distances(fits.batch())[0, 1])
 
     edges = [one for _ in range(12) for one in edge(narrow, distance, rng)]
     far = [moved_far(cloud(pair, 0.02, rng), 1e15) for _ in range(6)]
+    absolute = AbsoluteMean(pair.eta, clearance=pair.space.clearance)
     return [
         (
             "no separation rule (move)",
-            _worst(Mechanism(pair, no_rule), mixed, "move", "k=2, d=2"),
+            _worst(Mechanism(with_space(pair, no_rule)), mixed, "move", "k=2, d=2"),
         ),
         (
             "no separation rule (labels)",
-            _worst(Mechanism(loose, no_rule), turned, "diameter", "k=2, d=2"),
+            _worst(Mechanism(with_space(loose, no_rule)), turned, "diameter", "k=2, d=2"),
         ),
         ("distances round with third fits", _worst(shared, edges, "flips", "k=1, d=2")),
         (
@@ -211,92 +249,95 @@ def _core_variants(rng: np.random.Generator) -> list[tuple[str, Finding]]:
         ),
         (
             "mean in absolute coordinates",
-            _worst(Mechanism(pair, _absolute(pair)), far, "move", "k=2, d=2"),
+            _worst(Mechanism(with_space(pair, absolute)), far, "move", "k=2, d=2"),
         ),
         (
             "nearly flat fits averaged (rounding)",
-            reference_free(Mechanism(narrow, FlatAllowed(_eta(narrow))), rng=rng),
+            reference_free(with_space(narrow, FlatAllowed(narrow.eta)), rng=rng),
         ),
         (
             "pick-one noise on an average",
             _worst(
-                Mechanism(narrow, PickOne(_eta(narrow))), [extremes(narrow)], "move", "k=1, d=2"
+                Mechanism(with_space(narrow, PickOne(narrow.eta))),
+                [extremes(narrow)],
+                "move",
+                "k=1, d=2",
             ),
         ),
     ]
 
 
-def _absolute(plan: Plan) -> AbsoluteMean:
-    return AbsoluteMean(_eta(plan), clearance=plan.separation * plan.tau)
-
-
-def _eta(plan: Plan) -> float:
-    if not isinstance(plan.space, LiftedSpace):
-        raise InvalidInput(f"a lifted plan is meant, got method {plan.method!r}")
-    return plan.space.eta
-
-
-def _without_margin(plan: Plan) -> Mechanism:
-    """The same plan, passing whenever the noisy count is not negative."""
-    return Mechanism(dataclasses.replace(plan, test=dataclasses.replace(_test(plan), threshold=0)))
-
-
-def _test(plan: Plan) -> AgreementTest:
-    if not isinstance(plan.test, AgreementTest):
-        raise InvalidInput(f"a plan with an agreement test is meant, got {plan.method!r}")
-    return plan.test
+def _picked() -> PickedAgreement:
+    """A stage of Algorithm 2's mask, whatever it costs."""
+    test = AgreementTest(200, 1e-3, 8.0, 40, 101, 101, 1)
+    return PickedAgreement(
+        n_components=2,
+        n_features=2,
+        alpha=0.5,
+        beta=0.1,
+        test=test,
+        space=QuietComponents(0.16, 0.1, 0.05),
+    )
 
 
 def _noise_variants(runs: int, samples: int, rng: np.random.Generator) -> list[tuple[str, Finding]]:
-    lifted = calibrate(
-        "lifted", epsilon=1.0, delta=1e-6, alpha=1.0, n_components=2, n_features=2, n_blocks=200
-    )
-    tight = calibrate(
-        "tight", epsilon=1.0, delta=1e-6, alpha=0.5, n_components=2, n_features=2, n_blocks=200
-    )
-    tiny = tiny_plan()
-    half = LiftedSpace(_eta(lifted) / 2)
-    etas = dataclasses.asdict(tight.space)
-    thinner = PaperSpace(**{name: eta / 2 for name, eta in etas.items()})
-    quiet = QuietMask(_eta(lifted))
-    laplace = TruncatedLaplace(0.01, 0.2, 1e-6)
-    timid = TruncatedLaplace(0.005, 0.2, 1e-6)
-    test = _test(lifted)
+    promise = Budget(1.0, 1e-6)
+    averaged = tiny_stage(2, n_features=2, budget=promise, sigma=8.0, alpha=1.0)
+    quiet = with_space(averaged, QuietMask(averaged.eta))
+    test = averaged.test
+    laplace = PopulousTest(200, 0.1, 0.2, 1e-6)
+    tiny = tiny_stage()
     across, short = opposite(tiny), boundary(tiny)
-    louder = Mechanism(tiny, LiftedSpace(_eta(tiny) / 2))
-    picking = Mechanism(tiny, PickOne(_eta(tiny)))
+    hasty = dataclasses.replace(tiny, test=dataclasses.replace(tiny.test, threshold=0))
     return [
-        ("half the mask noise (drawn)", sampled_mask(lifted, space=half, samples=samples, rng=rng)),
-        ("half the mask noise (exact)", exact_mask(lifted, space=half, rng=rng)),
+        (
+            "half the mask noise (drawn)",
+            sampled_mask(quiet, "averaged", samples=samples, rng=rng),
+        ),
+        ("half the mask noise (exact)", exact_mask(quiet, "averaged", rng=rng)),
         (
             "half of Algorithm 2's noise",
-            sampled_mask(tight, space=thinner, samples=samples, rng=rng),
+            sampled_mask(_picked(), "picked", samples=samples, rng=rng),
         ),
-        ("mask draws half of what it claims", masked_law(lifted, space=quiet, rng=rng)),
-        ("half the noise on the count", discrete_gaussian(test, sigma=test.sigma / 2)),
-        ("half the truncated Laplace noise", truncated_laplace(laplace, drawn=timid)),
+        ("mask draws half of what it claims", masked_law(quiet, "averaged", rng=rng)),
+        (
+            "half the noise on the count",
+            noise_of(test, drawn=dataclasses.replace(test, sigma=test.sigma / 2)),
+        ),
+        (
+            "half the truncated Laplace noise",
+            # twice the blocks: noise for half the sensitivity
+            noise_of(laplace, drawn=dataclasses.replace(laplace, n_blocks=400)),
+        ),
         (
             "half the refinement noise",
-            refinement_shift(HalfDeviations((60.0, 90.0), (4.0, 3.0)), rng=rng),
+            row_shift(HalfDeviations((60.0, 90.0), (4.0, 3.0)), n_features=2, rng=rng),
         ),
-        ("threshold without its margin (exact)", tail(lifted, threshold=0)),
+        (
+            "threshold without its margin (exact)",
+            tail(dataclasses.replace(test, threshold=0), promise.delta, "averaged"),
+        ),
         (
             "threshold without its margin (runs)",
-            refused_neighbour(short, mechanism=_without_margin(tiny), runs=runs, rng=rng),
+            refused_neighbour(dataclasses.replace(short, stage=hasty), runs=runs, rng=rng),
         ),
         (
             "half the mask noise (whole releases)",
-            empirical_epsilon(across, mechanism=louder, runs=runs, rng=rng),
+            empirical_epsilon(_run_with(across, QuietMask(tiny.eta)), runs=runs, rng=rng),
         ),
         (
             "pick-one noise (whole releases)",
-            empirical_epsilon(across, mechanism=picking, runs=runs, rng=rng),
+            empirical_epsilon(_run_with(across, PickOne(tiny.eta)), runs=runs, rng=rng),
         ),
         (
             "warm start across blocks",
             isolation(WarmStart(2), rng.standard_normal((20, 10, 2)), rng=rng),
         ),
     ]
+
+
+def _run_with(instance: Instance, space: MixtureSpace) -> Instance:
+    return dataclasses.replace(instance, stage=with_space(instance.stage, space))
 
 
 def broken_findings(*, runs: int, samples: int, rng: np.random.Generator) -> list[Finding]:

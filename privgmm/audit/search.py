@@ -1,6 +1,6 @@
 """The search for a bad neighbour: planted, random and climbing.
 
-Every plan is attacked with the constructions of `neighbours` and with hill climbing from them,
+Every stage is attacked with the constructions of `neighbours` and with hill climbing from them,
 each climb trying to push one of the strains of `cores` above its limit.
 """
 
@@ -27,64 +27,44 @@ from privgmm.audit.neighbours import (
     swapped,
     with_change,
 )
-from privgmm.budget import Budget
-from privgmm.methods.calibration import lifted_plan
-from privgmm.methods.plan import Plan
-from privgmm.stages.agreement.paper_space import PaperSpace
-from privgmm.stages.agreement.votes import AgreementTest
 
-__all__ = ["attack", "climb", "planted", "small_plan"]
+__all__ = ["attack", "climb", "planted"]
 
 _OFFSETS = (1e6, 1e9, 1e12, 1e14, 1e15)
 _CONDITIONS = (1e3, 1e6)
-
-
-def small_plan(
-    n_blocks: int,
-    member: int,
-    full: int,
-    core: int,
-    *,
-    n_components: int,
-    n_features: int,
-    radius: float = 0.3,
-) -> Plan:
-    """A lifted plan of a given shape: the geometry of its core is attacked, not its price."""
-    test = AgreementTest(n_blocks, 1.0, 1.0, 3, member, full, core)
-    return lifted_plan(
-        Budget(2.0, 1e-2), 1.0, 0.1, n_components, n_features, None, test, None, radius=radius
-    )
+_GOALS = ("move", "diameter", "doubt")
+"""Guarantees that a climb can push at: the others move by whole numbers."""
 
 
 def planted(mechanism: Mechanism, rng: np.random.Generator, *, clouds: int = 4) -> list[Neighbours]:
-    """All constructions that fit the plan, near and far from the origin, labels shuffled."""
-    plan = mechanism.plan
+    """All constructions that fit the stage, near and far from the origin, labels shuffled."""
+    stage = mechanism.stage
 
     def distance(fits: Fits) -> float:
         return float(mechanism.distances(fits.batch())[0, 1])
 
-    pairs = [bridge(plan), bridge(plan, share=0.25)]
-    wide = [extremes(plan), extremes(plan, changed=plan.n_blocks - 1)]
+    pairs = [bridge(stage), bridge(stage, share=0.25)]
+    wide = [extremes(stage), extremes(stage, changed=stage.n_blocks - 1)]
     pairs += wide
     for kind in ("near", "far", "failed", "weightless"):
         for width in np.geomspace(0.02, 0.3, clouds):
-            pairs.append(cloud(plan, float(width), rng, kind=kind))
-    pairs += edge(plan, distance, rng)
-    if plan.n_components == 2 and plan.n_features >= 2:
+            pairs.append(cloud(stage, float(width), rng, kind=kind))
+    pairs += edge(stage, distance, rng)
+    if stage.n_components == 2 and stage.n_features >= 2:
         for gap, share in itertools.product((1.2, 2.0, 3.05, 3.5, 4.5, 5.05, 5.5, 7.0), (1, 0.3)):
             # the widest turn at which the outermost fits are still friends of the middle
             turn = share * 2 * math.asin(min(1.0, 0.95 / gap))
-            pairs.append(fan(plan, gap * plan.tau, turn, rng, to=turn))
-    if plan.n_components > 1:
+            pairs.append(fan(stage, gap * stage.tau, turn, rng, to=turn))
+    if stage.n_components > 1:
         for times, width in itertools.product((1.02, 1.2, 1.6), (0.02, 0.08)):
-            gap = times * max(plan.separation, 1.0) * plan.tau
-            pairs.append(cloud(plan, width, rng, gap=gap))
+            gap = times * max(stage.separation, 1.0) * stage.tau
+            pairs.append(cloud(stage, width, rng, gap=gap))
     pairs += [moved_far(pairs[int(rng.integers(len(pairs)))], offset) for offset in _OFFSETS]
     for offset in _OFFSETS:
-        pairs += [moved_far(wide[0], offset), moved_far(cloud(plan, 0.1, rng), offset)]
-    if plan.n_features > 1:
-        pairs += [flattened(cloud(plan, 0.1, rng), c) for c in _CONDITIONS]
-    if plan.n_components > 1:
+        pairs += [moved_far(wide[0], offset), moved_far(cloud(stage, 0.1, rng), offset)]
+    if stage.n_features > 1:
+        pairs += [flattened(cloud(stage, 0.1, rng), c) for c in _CONDITIONS]
+    if stage.n_components > 1:
         pairs += [swapped(pair, rng) for pair in pairs]
     return pairs
 
@@ -101,11 +81,11 @@ def climb(
     A step moves a few fits at random, moves the changed fit on either side, or copies one fit
     over another. Labels and cores may change on the way; what counts is the strain at the end.
     """
-    plan = mechanism.plan
-    t = plan.n_blocks
+    stage = mechanism.stage
+    t = stage.n_blocks
     best, fits = strain(mechanism, start), start.first
     other = Fits(*(part[[start.changed]] for part in dataclasses.astuple(start.second)))
-    size = 0.3 * plan.tau
+    size = 0.3 * stage.tau
     for _ in range(steps):
         trial, moved = fits, other
         kind = rng.integers(4)
@@ -122,7 +102,7 @@ def climb(
         if getattr(found, goal) > getattr(best, goal):
             best, fits, other = found, trial, moved
         else:
-            size = max(0.97 * size, 1e-4 * plan.tau)
+            size = max(0.97 * size, 1e-4 * stage.tau)
     return best, f"climb on {goal} from {start.name}"
 
 
@@ -143,16 +123,7 @@ def attack(
     pairs = planted(mechanism, rng, clouds=clouds)
     found = [(strain(mechanism, pair), pair) for pair in pairs]
     results = [(s, pair.name) for s, pair in found]
-    goals = (
-        ("move",)
-        if isinstance(mechanism.plan.space, PaperSpace)
-        else (
-            ("move", "diameter", "doubt")
-            if mechanism.plan.n_components > 1
-            else ("move", "diameter")
-        )
-    )
-    for goal in goals:
+    for goal in (key for key in _GOALS if key in mechanism.stage.guarantees):
         ranked = sorted(
             (
                 item

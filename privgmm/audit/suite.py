@@ -1,13 +1,19 @@
-"""The whole audit: every mechanism attacked, every broken variant caught, one table."""
+"""The whole audit: every mechanism attacked, every broken variant caught, one table.
+
+What is attacked is asked of the methods (`Method.audited_plans`, `Method.attacked_cores`), and
+what must hold of a plan is asked of its stages. So a method that is registered at run time is
+attacked like those that come with the package, as long as it is built from stages that can be.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from privgmm.audit.cores import Mechanism, findings_of
-from privgmm.audit.counts import discrete_gaussian, refinement_noise, refinement_shift, tail
+from privgmm.audit.counts import noise_of, row_shift, sum_noise, tail
 from privgmm.audit.endtoend import (
     BlockMoments,
     boundary,
@@ -15,133 +21,154 @@ from privgmm.audit.endtoend import (
     isolation,
     opposite,
     refused_neighbour,
-    tiny_plan,
+    tiny_stage,
 )
-from privgmm.audit.findings import Finding, Report
-from privgmm.audit.masks import exact_mask, masked_law, paper_lemmas, sampled_mask
+from privgmm.audit.findings import Finding, Report, within
+from privgmm.audit.masks import mask_findings
 from privgmm.audit.rounding import reference_free
 from privgmm.audit.sabotage import broken_findings
-from privgmm.audit.search import attack, small_plan
+from privgmm.audit.search import attack
 from privgmm.learners.em import EM
+from privgmm.methods import registry
+from privgmm.methods.lifted.method import LiftedMethod
+from privgmm.methods.method import Method
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import calibrate
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.stage import Stage
 
 __all__ = ["run_audit"]
 
 Progress = Callable[[int, int], None]
-Stage = Callable[[np.random.Generator], list[Finding]]
-
-_SHAPES = (
-    # k, d, t, m, M, G: labels unambiguous (2 m + M >= 2 t + 2) or not, steep ramps and gentle
-    (1, 1, 31, 20, 20, 20),
-    (2, 1, 31, 23, 23, 23),
-    (2, 2, 31, 17, 20, 15),
-)
-_MORE_SHAPES = (
-    (1, 2, 30, 18, 22, 22),
-    (1, 3, 24, 14, 14, 14),
-    (2, 2, 31, 23, 23, 23),
-    (2, 2, 31, 17, 17, 4),
-    (2, 2, 60, 40, 44, 44),
-    (2, 4, 31, 23, 23, 23),
-    (3, 1, 40, 28, 28, 28),
-    (3, 2, 31, 17, 30, 25),
-)
+Attack = Callable[[np.random.Generator], list[Finding]]
 
 
-def _plans(thorough: bool) -> list[Plan]:
-    """Plans of all three methods, in one and two dimensions."""
-    plans = []
-    for k, d in ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),):
-        for method, alpha in (("lifted", 1.0), ("tight", 0.5)):
-            plans.append(
-                calibrate(
-                    "lifted" if method == "lifted" else "tight",
-                    epsilon=1.0,
-                    delta=1e-6,
-                    alpha=alpha,
-                    n_components=k,
-                    n_features=d,
-                    n_blocks=200,
-                )
-            )
-        plans.append(
-            calibrate("paper", epsilon=1.0, delta=1e-6, alpha=0.5, n_components=k, n_features=d)
-        )
-    return plans
+@dataclasses.dataclass(frozen=True)
+class _Effort:
+    """How hard it is tried: draws per check, and the size of the search for bad neighbours."""
+
+    runs: int
+    clouds: int
+    climbs: int
+    steps: int
+    learner_blocks: int
 
 
-def _mask_stage(plan: Plan, samples: int, *, counts: bool) -> Stage:
+_QUICK = _Effort(runs=100_000, clouds=2, climbs=1, steps=25, learner_blocks=20)
+_THOROUGH = _Effort(runs=400_000, clouds=6, climbs=2, steps=200, learner_blocks=60)
+
+
+# --------------------------------------------------------------------------- plans of methods
+
+
+def _noise_attack(plan: Plan, effort: _Effort, *, first: bool) -> Attack:
+    """The noise of every stage of a plan, at the plan's own numbers."""
+
     def run(rng: np.random.Generator) -> list[Finding]:
-        found = [masked_law(plan, rng=rng)]
-        if isinstance(plan.test, AgreementTest):
-            found += [sampled_mask(plan, samples=samples, rng=rng), exact_mask(plan, rng=rng)]
-            found += [discrete_gaussian(plan.test)] if counts else []
-        else:
-            found.append(paper_lemmas(plan))
-        return [*found, tail(plan)] if counts else found
+        found = []
+        for stage in plan.stages:
+            found += _stage_findings(plan, stage, effort, first=first, rng=rng)
+        return found
 
     return run
 
 
-def _refinement_stage(rng: np.random.Generator) -> list[Finding]:
-    steps = Refinement((60.0, 90.0), (4.0, 3.0))
+def _stage_findings(
+    plan: Plan, stage: Stage, effort: _Effort, *, first: bool, rng: np.random.Generator
+) -> list[Finding]:
+    found = []
+    if isinstance(stage, Agreement):
+        found += mask_findings(stage, plan.method, samples=effort.runs, rng=rng)
+        # the tests of a method differ little with k and d: that of its first plan is enough
+        if first:
+            found.append(noise_of(stage.test))
+            if stage.price().gate:
+                found.append(tail(stage.test, plan.budget.delta, plan.method))
+    sums = stage.row_sums(plan.n_features)
+    if sums:
+        label = f"{plan.method}, k={plan.n_components}, "
+        found.append(row_shift(stage, n_features=plan.n_features, label=label, rng=rng))
+        found += [
+            sum_noise(multiplier, kind=stage.kind, label=label)
+            for multiplier in dict.fromkeys(one.multiplier for one in sums)
+        ]
+    if not found:
+        found.append(_unattacked(plan, stage))
+    return found
+
+
+def _unattacked(plan: Plan, stage: Stage) -> Finding:
+    """A stage that offers nothing to attack has not been audited, and says so."""
+    return within(
+        f"{stage.kind}, {plan.method}, k={plan.n_components}, d={plan.n_features}",
+        "stages that no attack is known for <= 0",
+        1,
+        0,
+        "give the stage noisy sums to attack (Stage.row_sums)",
+    )
+
+
+def _core_attack(plan: Plan, stage: Agreement, effort: _Effort) -> Attack:
+    """One changed block, against everything that a stage guarantees about its core."""
+
+    def run(rng: np.random.Generator) -> list[Finding]:
+        found = attack(
+            Mechanism(stage),
+            clouds=effort.clouds,
+            climbs=effort.climbs,
+            steps=effort.steps,
+            rng=rng,
+        )
+        return findings_of(f"{plan.method} {stage.shape}", found, only=stage.guarantees)
+
+    return run
+
+
+def _noise_attacks(methods: Sequence[Method], effort: _Effort, *, thorough: bool) -> list[Attack]:
     return [
-        *(refinement_shift(steps, d=d, rng=rng) for d in (1, 2)),
-        *(refinement_noise(multiplier) for multiplier in (3.0, 60.0)),
+        _noise_attack(plan, effort, first=i == 0)
+        for method in methods
+        for i, plan in enumerate(method.audited_plans(thorough=thorough))
     ]
 
 
-def _core_stage(
-    plan: Plan, label: str, keys: tuple[str, ...], clouds: int, climbs: int, steps: int
-) -> Stage:
-    def run(rng: np.random.Generator) -> list[Finding]:
-        found = attack(Mechanism(plan), clouds=clouds, climbs=climbs, steps=steps, rng=rng)
-        return findings_of(label, found, only=keys)
-
-    return run
-
-
-def _core_stages(thorough: bool) -> list[Stage]:
-    effort = (6, 2, 200) if thorough else (2, 1, 25)
-    stages = []
-    for k, d, t, m, M, G in _SHAPES + (_MORE_SHAPES if thorough else ()):
-        plan = small_plan(t, m, M, G, n_components=k, n_features=d)
-        label = f"lifted k={k} d={d} t={t} m={m} M={M} G={G}"
-        keys = ("statistic", "flips", "diameter", "move", *(("doubt",) if k > 1 else ()))
-        stages.append(_core_stage(plan, label, keys, *effort))
-    tight = calibrate(
-        "tight", epsilon=3.0, delta=1e-2, alpha=1.0, n_components=2, n_features=1, n_blocks=41
-    )
-    paper = calibrate(
-        "paper", epsilon=1.0, delta=1e-2, alpha=1.0, n_components=2, n_features=1, n_blocks=31
-    )
-    for plan in (tight, paper):
-        label = f"{plan.method} k=2 d=1 t={plan.n_blocks}"
-        stages.append(_core_stage(plan, label, ("statistic", "flips", "move"), *effort))
-    return stages
-
-
-def _rounding_stage(rng: np.random.Generator) -> list[Finding]:
+def _core_attacks(methods: Sequence[Method], effort: _Effort, *, thorough: bool) -> list[Attack]:
     return [
-        reference_free(Mechanism(small_plan(31, 17, 29, 29, n_components=k, n_features=d)), rng=rng)
+        _core_attack(plan, plan.agreement, effort)
+        for method in methods
+        for plan in method.attacked_cores(thorough=thorough)
+    ]
+
+
+# ------------------------------------------------------------------- stages, whoever uses them
+
+
+def _refinement_attack(rng: np.random.Generator) -> list[Finding]:
+    steps = Refinement((60.0, 90.0), (4.0, 3.0))
+    return [
+        *(row_shift(steps, n_features=d, rng=rng) for d in (1, 2)),
+        *(sum_noise(multiplier, kind=steps.kind) for multiplier in (3.0, 60.0)),
+    ]
+
+
+def _rounding_attack(rng: np.random.Generator) -> list[Finding]:
+    return [
+        reference_free(LiftedMethod.shaped(31, 17, 29, 29, n_components=k, n_features=d), rng=rng)
         for k, d in ((1, 1), (2, 2), (1, 3))
     ]
 
 
-def _release_stage(runs: int, learner_blocks: int) -> Stage:
+def _release_attack(effort: _Effort) -> Attack:
     def run(rng: np.random.Generator) -> list[Finding]:
         found = []
         for k in (1, 2):
-            plan = tiny_plan(k)
+            stage, runs = tiny_stage(k), effort.runs
             found.append(
-                empirical_epsilon(opposite(plan), runs=runs, label="2 tau across", rng=rng)
+                empirical_epsilon(opposite(stage), runs=runs, label="2 tau across", rng=rng)
             )
-            found.append(refused_neighbour(boundary(plan), runs=runs, rng=rng))
+            found.append(refused_neighbour(boundary(stage), runs=runs, rng=rng))
         for learner in (BlockMoments(2), EM(2)):
-            blocks = rng.standard_normal((learner_blocks, 40, 2))
+            blocks = rng.standard_normal((effort.learner_blocks, 40, 2))
             blocks[:, ::2, 0] += 6.0
             found.append(isolation(learner, blocks, rng=rng))
         return found
@@ -149,7 +176,20 @@ def _release_stage(runs: int, learner_blocks: int) -> Stage:
     return run
 
 
-def run_audit(*, thorough: bool = False, rng: int = 0, progress: Progress | None = None) -> Report:
+def _broken_attack(effort: _Effort) -> Attack:
+    return lambda rng: broken_findings(runs=effort.runs, samples=effort.runs, rng=rng)
+
+
+# ---------------------------------------------------------------------------------- the whole
+
+
+def run_audit(
+    *,
+    thorough: bool = False,
+    rng: int = 0,
+    only: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Report:
     """Attack every mechanism, and check that every deliberately broken variant is caught.
 
     Parameters
@@ -158,30 +198,40 @@ def run_audit(*, thorough: bool = False, rng: int = 0, progress: Progress | None
         A few minutes instead of some seconds: more shapes, more draws, longer climbs.
     rng : int
         Seed. The audit draws no private noise.
+    only : sequence of str, optional
+        Names of methods whose own plans are to be attacked, and nothing else; by default all
+        methods, and besides what they share, and the broken variants.
     progress : callable(done, total), optional
-        Called after each stage.
+        Called after each attack.
 
     Returns
     -------
     Report
         ``.passed``, and a table when printed.
     """
-    runs = 400_000 if thorough else 100_000
-    samples = 400_000 if thorough else 100_000
-    # the tests of a method differ little with k and d: the first of each is enough
-    stages: list[Stage] = [
-        _mask_stage(plan, samples, counts=i < 3) for i, plan in enumerate(_plans(thorough))
-    ]
-    stages.append(_refinement_stage)
-    stages += _core_stages(thorough)
-    stages.append(_rounding_stage)
-    stages.append(_release_stage(runs, 60 if thorough else 20))
-    stages.append(lambda g: broken_findings(runs=runs, samples=samples, rng=g))
+    effort = _THOROUGH if thorough else _QUICK
+    methods = registry.all_methods() if only is None else [registry.get(name) for name in only]
+    attacks = _noise_attacks(methods, effort, thorough=thorough)
+    if only is None:
+        attacks.append(_refinement_attack)
+    attacks += _core_attacks(methods, effort, thorough=thorough)
+    if only is None:
+        attacks += [_rounding_attack, _release_attack(effort), _broken_attack(effort)]
     findings: list[Finding] = []
-    for i, (stage, seed) in enumerate(
-        zip(stages, np.random.SeedSequence(rng).spawn(len(stages)), strict=True)
-    ):
-        findings += stage(np.random.default_rng(seed))
+    seeds = np.random.SeedSequence(rng).spawn(len(attacks))
+    for i, (each, seed) in enumerate(zip(attacks, seeds, strict=True)):
+        findings += each(np.random.default_rng(seed))
         if progress is not None:
-            progress(i + 1, len(stages))
-    return Report(tuple(findings))
+            progress(i + 1, len(attacks))
+    return Report(tuple(_told_apart(findings)))
+
+
+def _told_apart(findings: Sequence[Finding]) -> list[Finding]:
+    """No two of one name: the second that attacked, say, the same noise is numbered."""
+    seen: dict[str, int] = {}
+    apart = []
+    for finding in findings:
+        seen[finding.name] = times = seen.get(finding.name, 0) + 1
+        name = finding.name if times == 1 else f"{finding.name} ({times})"
+        apart.append(dataclasses.replace(finding, name=name))
+    return apart

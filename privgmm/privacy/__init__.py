@@ -2,5 +2,6 @@
 
 `noise` draws (cryptographic unless seeded), `curves` prices a mechanism as a Rényi curve, and
 `composition` adds prices up, within one release and across all releases from one data set.
+`gaussian_pairs` says exactly how well noise hides which of two data sets it was drawn for.
 Nothing here knows what the noise is added to. The next room is `data`.
 """

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
 from privgmm.audit.guessing import Duel, Score, Silence, duel_between
-from privgmm.audit.privacy_loss import GaussianPair
 from privgmm.data.datasets import Dataset, generate, random_mixture
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.privacy.gaussian_pairs import GaussianPair
 from privgmm.release import Outcome, release
 from privgmm.stages.agreement.space import Space
 

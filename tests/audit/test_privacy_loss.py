@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp, multivariate_normal
+from scipy.stats import ks_2samp
 
 from privgmm.arrays import Array
 from privgmm.audit.guessing import Silence
 from privgmm.audit.privacy_loss import (
-    GaussianPair,
     farthest_from,
     mask_pair,
     masked_from,
@@ -22,7 +21,8 @@ from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan, calibrate
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.privacy.curves import ORDERS, lifted_mask_curve, paper_mask_curve
+from privgmm.privacy.curves import ORDERS
+from privgmm.privacy.gaussian_pairs import GaussianPair
 from privgmm.privacy.noise import noise_source
 from privgmm.stages.agreement.lifted_geometry import lifted_distance
 from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
@@ -52,16 +52,6 @@ def _pair() -> GaussianPair:
     return GaussianPair(np.zeros(3), roots[0], np.array([0.5, 0.0, -0.2]), roots[1])
 
 
-def test_loss_is_the_log_ratio_of_densities() -> None:
-    pair = _pair()
-    seen = pair.draw([True, False, True, False], rng=np.random.default_rng(2))
-    expected = multivariate_normal(pair.mean_a, pair.root_a @ pair.root_a.T).logpdf(
-        seen
-    ) - multivariate_normal(pair.mean_b, pair.root_b @ pair.root_b.T).logpdf(seen)
-    assert pair.loss(seen) == pytest.approx(expected)
-    assert pair.swapped().loss(seen) == pytest.approx(-expected)
-
-
 def test_measured_delta_finds_the_exact_one() -> None:
     pair, levels = _pair(), np.array([0.0, 0.3, 1.0])
     losses = pair.losses(200_000, rng=np.random.default_rng(3))
@@ -80,14 +70,6 @@ def test_bars_never_leave_the_unit_interval() -> None:
         measured_delta(np.array([1.0]), [0.0])
 
 
-def test_one_more_number_adds_its_own_loss() -> None:
-    pair, sigma = _pair(), 2.0
-    joint = pair.and_shift(sigma)
-    seen = joint.draw(np.ones(5, dtype=bool), rng=np.random.default_rng(4))
-    alone = (1 - 2 * seen[:, -1]) / (2 * sigma**2)
-    assert joint.loss(seen) == pytest.approx(pair.loss(seen[:, :-1]) + alone)
-
-
 def test_a_mask_of_one_thing_tells_nothing() -> None:
     mixture = random_mixture(2, 2, rng=1)
     lifted = mask_pair(LiftedSpace(0.2), _item(mixture), _item(mixture.permuted([1, 0])))
@@ -100,7 +82,7 @@ def test_the_worst_pair_is_gamma_apart(plan: Plan) -> None:
     item = _item(random_mixture(2, 2, rng=2))
     other = farthest_from(item, plan.gamma)
     assert lifted_distance(item.roots, other.roots) == pytest.approx(plan.gamma)
-    assert isinstance(plan.space, LiftedSpace)
+    assert plan.space.distance(item, other) == pytest.approx(plan.gamma)
     levels = np.array([0.0, 0.1, 0.5])
     assert mask_pair(plan.space, item, other).delta(levels) == pytest.approx(
         worst_pair(plan).delta(levels), rel=1e-6
@@ -110,13 +92,9 @@ def test_the_worst_pair_is_gamma_apart(plan: Plan) -> None:
 def test_the_price_covers_the_worst_pair(plan: Plan, tight: Plan) -> None:
     """At every epsilon tried, in both directions, exactly."""
     for each in (plan, tight):
-        k, d, space = each.n_components, each.n_features, each.space
-        if isinstance(space, LiftedSpace):
-            curve = k * lifted_mask_curve(each.gamma, space.eta, d + 1)
-        else:
-            curve = k * paper_mask_curve(
-                each.gamma, space.eta_weight, space.eta_mean, space.eta_cov, d
-            )
+        one = each.agreement.mask_curve()
+        assert one is not None
+        curve = each.n_components * one
         levels = np.linspace(0, each.budget.epsilon, 9)
         promised = np.array([curve.delta(level) for level in levels])
         for pair in (worst_pair(each), worst_pair(each).swapped()):
@@ -126,8 +104,9 @@ def test_the_price_covers_the_worst_pair(plan: Plan, tight: Plan) -> None:
 def test_the_price_of_the_lifted_mask_is_that_of_its_worst_pair(plan: Plan) -> None:
     """Moments of drawn losses: E exp((a - 1) L) = exp((a - 1) R(a))."""
     losses = worst_pair(plan).losses(400_000, rng=np.random.default_rng(5))
-    assert isinstance(plan.space, LiftedSpace)
-    curve = 2 * lifted_mask_curve(plan.gamma, plan.space.eta, 3)
+    one = plan.agreement.mask_curve()
+    assert one is not None
+    curve = 2 * one
     for index in np.searchsorted(ORDERS, [1.5, 3.0, 6.0]):
         a = float(ORDERS[index])
         terms = np.exp((a - 1) * losses)
@@ -144,6 +123,13 @@ def test_whole_losses_stay_below_the_plans_curve(plan: Plan) -> None:
     assert np.all(measured.high <= promised)
     # and they are not a caricature: the total is nearly used up
     assert measured.estimate[0] > 0.4 * promised[0]
+
+
+def test_whole_losses_are_the_sum_of_the_stages(plan: Plan) -> None:
+    rng, twin = np.random.default_rng(9), np.random.default_rng(9)
+    parts = [stage.worst_losses(50, rng=twin) for stage in plan.stages]
+    assert len(parts) == 2
+    assert whole_losses(plan, 50, rng=rng) == pytest.approx(parts[0] + parts[1])
 
 
 def test_the_papers_plan_has_no_curve() -> None:

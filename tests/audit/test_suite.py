@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Iterator
+from typing import ClassVar, NoReturn
 
 import numpy as np
 import pytest
@@ -14,14 +16,18 @@ from privgmm.audit import Finding, Report, __main__, cores, endtoend, findings, 
 from privgmm.audit import neighbours as nb
 from privgmm.audit.cores import Mechanism, strain
 from privgmm.audit.rounding import exact_distance
-from privgmm.audit.sabotage import NoSeparation, PickOne, SharedSweeps
+from privgmm.audit.sabotage import NoSeparation, PickOne, SharedSweeps, with_space
 from privgmm.errors import InvalidInput
+from privgmm.methods import registry
+from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
 from privgmm.stages.agreement.algorithm_1 import private_populous_estimator
 from privgmm.stages.agreement.lifted_geometry import lift, lifted_distance, unlift
-from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
-from privgmm.stages.stage import Bottom
+from privgmm.stages.agreement.lifted_space import Anchored
+from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.stage import Bottom, Scene, Stage, Work
+from tests.methods.toy import ToyMethod
 
 BROKEN = [
     "half the mask noise (drawn)",
@@ -46,14 +52,55 @@ BROKEN = [
 ]
 
 
+CLAIMS = [
+    "mask, paper, k=2, d=2: law of the code",
+    "mask, paper, k=2, d=2: Lemmas F.1, F.2, F.6",
+    "truncated Laplace (Definition C.5)",
+    "mask, tight, k=2, d=2: law of the code",
+    "mask, tight, k=2, d=2: drawn",
+    "mask, tight, k=2, d=2: one component, exact",
+    "noisy count, sigma=10.7",
+    "threshold, tight",
+    "mask, lifted, k=2, d=2: law of the code",
+    "mask, lifted, k=2, d=2: drawn",
+    "mask, lifted, k=2, d=2: one component, exact",
+    "noisy count, sigma=5.67",
+    "threshold, lifted",
+    "refinement sums, d=1",
+    "refinement sums, d=2",
+    "refinement noise, multiplier=3",
+    "refinement noise, multiplier=60",
+    *(f"core, paper k=2 d=1 t=31: {key}" for key in ("statistic", "flips", "move")),
+    *(f"core, tight k=2 d=1 t=41: {key}" for key in ("statistic", "flips", "move")),
+    *(
+        f"core, lifted {shape}: {key}"
+        for shape in ("k=2 d=1 t=31 m=23 M=23 G=23", "k=2 d=2 t=31 m=17 M=20 G=15")
+        for key in ("statistic", "flips", "diameter", "move", "doubt")
+    ),
+    *(
+        f"core, lifted k=1 d=1 t=31 m=20 M=20 G=20: {key}"
+        for key in ("statistic", "flips", "diameter", "move")
+    ),
+    *(f"rounding of the mean, k={k}, d={d}" for k, d in ((1, 1), (2, 2), (1, 3))),
+    *(
+        f"release, k={k}, {what}"
+        for k in (1, 2)
+        for what in ("2 tau across", "neighbour always refuses")
+    ),
+    "learner BlockMoments",
+    "learner EM",
+]
+"""What is known to hold of the methods of the paper and of `lifted`."""
+
+
 @pytest.fixture(scope="module")
-def report() -> Report:
-    return run_audit()
-
-
-def eta_of(plan: Plan) -> float:
-    assert isinstance(plan.space, LiftedSpace)
-    return plan.space.eta
+def report() -> Iterator[Report]:
+    """The audit with one method more than those that come with the package."""
+    toy = registry.register(ToyMethod())
+    try:
+        yield run_audit()
+    finally:
+        registry.unregister(toy.name)
 
 
 # ------------------------------------------------------------------------------- the whole
@@ -82,6 +129,77 @@ def test_no_broken_variant_is_left_out(report: Report) -> None:
 )
 def test_every_mechanism_is_attacked(report: Report, part: str) -> None:
     assert any(f.name.startswith(part) for f in report.findings)
+
+
+def test_nothing_known_to_hold_is_left_out(report: Report) -> None:
+    assert {f.name for f in report.findings} >= set(CLAIMS)
+
+
+def test_a_method_registered_at_run_time_is_attacked(report: Report) -> None:
+    found = [f.name for f in report.findings if "toy" in f.name]
+    assert [name for name in found if name.startswith("mask, ")] == [
+        f"mask, toy, k=2, d=2: {what}"
+        for what in ("law of the code", "drawn", "one component, exact")
+    ]
+    assert "threshold, toy" in found
+    shape = ToyMethod().attacked_cores(thorough=False)[0].agreement.shape
+    assert [name for name in found if name.startswith("core, ")] == [
+        f"core, toy {shape}: {key}" for key in ("statistic", "flips", "diameter", "move")
+    ]
+
+
+class Mute(Stage):
+    """A stage that gives the audit nothing to attack."""
+
+    kind: ClassVar[str] = "mute"
+
+    def price(self) -> NoReturn:
+        raise NotImplementedError
+
+    def prepare(self, work: Work, public: object) -> NoReturn:
+        raise NotImplementedError
+
+    def sentences(self) -> list[str]:
+        return []
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:  # noqa: ARG002 - none either way
+        return ()
+
+    def to_dict(self) -> dict[str, object]:
+        return {}
+
+
+class MuteMethod(ToyMethod):
+    """A method with a stage that is not audited, and no cores."""
+
+    name: ClassVar[str] = "mute"
+
+    def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
+        plans = super().audited_plans(thorough=thorough)
+        return tuple(plan.but(*plan.stages, Refinement((9.0,), (3.0,)), Mute()) for plan in plans)
+
+    def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:  # noqa: ARG002 - none
+        return ()
+
+
+def test_a_stage_that_cannot_be_attacked_fails_the_audit() -> None:
+    """And those beside it are attacked all the same; twice, if asked for twice."""
+    registry.register(MuteMethod())
+    try:
+        found = run_audit(only=("mute", "mute"))
+    finally:
+        registry.unregister("mute")
+    names = [f.name for f in found.findings]
+    assert [f.name for f in found.failures] == ["mute, mute, k=2, d=2", "mute, mute, k=2, d=2 (2)"]
+    assert "refinement sums, mute, k=2, d=2" in names
+    assert "refinement noise, mute, k=2, multiplier=9" in names
+    assert len(names) == len(set(names))
+    assert not any(name.startswith(("broken", "core", "release")) for name in names)
+
+
+def test_an_unknown_method_is_named() -> None:
+    with pytest.raises(InvalidInput, match="method must be one of"):
+        run_audit(only=("nobody",))
 
 
 def test_no_two_findings_share_a_name(report: Report) -> None:
@@ -176,33 +294,33 @@ def test_proved_epsilon_is_below_the_truth_and_near_it() -> None:
 @pytest.mark.parametrize(("k", "d", "m"), [(1, 1, 20), (1, 2, 20), (2, 1, 23), (3, 2, 23)])
 def test_extremes_attain_the_bound_on_the_mean(k: int, d: int, m: int) -> None:
     """The bound gamma is not loose: with m = M = G a pair of neighbours reaches it."""
-    plan = search.small_plan(31, m, m, m, n_components=k, n_features=d)
-    found = strain(Mechanism(plan), nb.extremes(plan))
+    stage = LiftedMethod.shaped(31, m, m, m, n_components=k, n_features=d)
+    found = strain(Mechanism(stage), nb.extremes(stage))
     assert found.both
     assert 1 - 1e-6 < found.move <= 1
     assert 1 - 1e-6 < found.diameter <= 1
-    far = strain(Mechanism(plan), nb.moved_far(nb.extremes(plan), 1e12))
+    far = strain(Mechanism(stage), nb.moved_far(nb.extremes(stage), 1e12))
     assert far.move == pytest.approx(found.move, abs=1e-9)
 
 
 def test_strains_do_not_mind_labels_and_units() -> None:
     rng = np.random.default_rng(2)
-    plan = search.small_plan(31, 23, 25, 20, n_components=2, n_features=2)
-    pair = nb.cloud(plan, 0.08, rng)
-    one = strain(Mechanism(plan), pair)
+    stage = LiftedMethod.shaped(31, 23, 25, 20, n_components=2, n_features=2)
+    pair = nb.cloud(stage, 0.08, rng)
+    one = strain(Mechanism(stage), pair)
     assert one.both
-    other = strain(Mechanism(plan), nb.swapped(pair, rng))
+    other = strain(Mechanism(stage), nb.swapped(pair, rng))
     assert dataclasses.astuple(other) == pytest.approx(dataclasses.astuple(one), rel=1e-6)
-    squeezed = strain(Mechanism(plan), nb.flattened(pair, 100.0))
+    squeezed = strain(Mechanism(stage), nb.flattened(pair, 100.0))
     assert dataclasses.astuple(squeezed) == pytest.approx(dataclasses.astuple(one), rel=1e-6)
 
 
 def test_neighbours_differ_in_one_fit() -> None:
-    plan = search.small_plan(31, 20, 20, 20, n_components=1, n_features=1)
+    stage = LiftedMethod.shaped(31, 20, 20, 20, n_components=1, n_features=1)
     fits = nb.Fits.equal(31, 1, 1)
     with pytest.raises(InvalidInput, match="differ"):
-        nb.Neighbours(fits, fits.scaled(np.full(31, plan.tau)), 0, "all moved")
-    for pair in search.planted(Mechanism(plan), np.random.default_rng(0), clouds=1):
+        nb.Neighbours(fits, fits.scaled(np.full(31, stage.tau)), 0, "all moved")
+    for pair in search.planted(Mechanism(stage), np.random.default_rng(0), clouds=1):
         changed = [
             i
             for i in range(31)
@@ -225,10 +343,10 @@ def test_scaling_walks_a_straight_line() -> None:
 
 def test_climbing_never_loses_ground() -> None:
     rng = np.random.default_rng(3)
-    plan = search.small_plan(21, 13, 15, 12, n_components=1, n_features=1)
-    start = nb.cloud(plan, 0.05, rng)
-    before = strain(Mechanism(plan), start)
-    after, _ = search.climb(Mechanism(plan), start, "move", 30, rng)
+    stage = LiftedMethod.shaped(21, 13, 15, 12, n_components=1, n_features=1)
+    start = nb.cloud(stage, 0.05, rng)
+    before = strain(Mechanism(stage), start)
+    after, _ = search.climb(Mechanism(stage), start, "move", 30, rng)
     assert before.both
     assert before.move < after.move <= 1 + 1e-9
     assert after.flips == 0
@@ -238,27 +356,27 @@ def test_climbing_never_loses_ground() -> None:
 def test_the_rule_on_separation_is_what_keeps_labels() -> None:
     """The same confusing fits: no core with the rule, a broken mean without it."""
     rng = np.random.default_rng(4)
-    plan = search.small_plan(31, 23, 29, 29, n_components=2, n_features=2)
-    pair = nb.fan(plan, 1.2 * plan.tau, np.pi / 2, rng, to=0.8)
-    assert not strain(Mechanism(plan), pair).both
-    assert strain(Mechanism(plan, NoSeparation(eta_of(plan))), pair).move > 2
+    stage = LiftedMethod.shaped(31, 23, 29, 29, n_components=2, n_features=2)
+    pair = nb.fan(stage, 1.2 * stage.tau, np.pi / 2, rng, to=0.8)
+    assert not strain(Mechanism(stage), pair).both
+    assert strain(Mechanism(with_space(stage, NoSeparation(stage.eta))), pair).move > 2
 
 
 def test_distances_that_share_sweeps_are_accurate_and_still_broken() -> None:
     rng = np.random.default_rng(5)
-    plan = search.small_plan(31, 20, 20, 20, n_components=1, n_features=2)
-    shared = Mechanism(plan, SharedSweeps(eta_of(plan)), settled=False)
-    batch = nb.cloud(plan, 0.2, rng).first.batch()
+    stage = LiftedMethod.shaped(31, 20, 20, 20, n_components=1, n_features=2)
+    shared = Mechanism(with_space(stage, SharedSweeps(stage.eta)), settled=False)
+    batch = nb.cloud(stage, 0.2, rng).first.batch()
     assert np.allclose(
-        shared.distances(batch), Mechanism(plan).distances(batch), rtol=1e-8, atol=1e-12
+        shared.distances(batch), Mechanism(stage).distances(batch), rtol=1e-8, atol=1e-12
     )
 
     def distance(fits: nb.Fits) -> float:
         return float(shared.distances(fits.batch())[0, 1])
 
-    pairs = [pair for _ in range(6) for pair in nb.edge(plan, distance, rng)]
+    pairs = [pair for _ in range(6) for pair in nb.edge(stage, distance, rng)]
     assert max(strain(shared, pair).statistic for pair in pairs) > 1
-    assert max(strain(Mechanism(plan), pair).statistic for pair in pairs) <= 1
+    assert max(strain(Mechanism(stage), pair).statistic for pair in pairs) <= 1
     # settling the pairs near the radius by themselves would have been enough
     settled = dataclasses.replace(shared, settled=True)
     assert max(strain(settled, pair).flips for pair in pairs) == 0
@@ -282,13 +400,13 @@ def test_rational_distances_are_the_distances() -> None:
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_many_releases_at_once_have_the_law_of_single_ones(k: int) -> None:
-    plan = endtoend.tiny_plan(k)
-    fits, _ = endtoend.opposite(plan).fits()
+    stage = endtoend.tiny_stage(k)
+    fits, _ = endtoend.opposite(stage).fits()
     rng = np.random.default_rng(9)
-    fast = endtoend.releases(Mechanism(plan), fits, 20_000, rng=rng)
+    fast = endtoend.releases(stage, fits, 20_000, rng=rng)
     runs, slow = 600, []
     for _ in range(runs):
-        found = private_populous_estimator(fits, plan.space, plan.test, rng)
+        found = private_populous_estimator(fits, stage.space, stage.test, rng)
         if isinstance(found.value, Bottom):
             continue
         assert isinstance(found.value, Mixture)
@@ -311,34 +429,34 @@ def test_many_releases_at_once_have_the_law_of_single_ones(k: int) -> None:
 
 
 def test_one_row_spans_two_radii() -> None:
-    plan = endtoend.tiny_plan()
-    instance = endtoend.opposite(plan)
+    stage = endtoend.tiny_stage()
+    instance = endtoend.opposite(stage)
     first, second = instance.fits()
-    table = Mechanism(plan).distances(first)
+    table = Mechanism(stage).distances(first)
     changed = np.flatnonzero(table[0 if table[0, 1:].min() == 0 else 1] > 0)
     assert changed.size == 1
     i = int(changed[0])
     roots = [lift(b.weights[i], b.means[i], b.cholesky[i]) for b in (first, second)]
-    assert float(lifted_distance(*roots)[0]) == pytest.approx(2 * plan.tau, rel=0.03)
-    assert table[i].max() <= plan.tau
-    assert table[i].max() == pytest.approx(plan.tau, rel=1e-6)
+    assert float(lifted_distance(*roots)[0]) == pytest.approx(2 * stage.tau, rel=0.03)
+    assert table[i].max() <= stage.tau
+    assert table[i].max() == pytest.approx(stage.tau, rel=1e-6)
 
 
 def test_data_sets_that_differ_in_two_rows_are_no_neighbours() -> None:
-    plan = endtoend.tiny_plan()
-    rows = endtoend.opposite(plan).first
+    stage = endtoend.tiny_stage()
+    rows = endtoend.opposite(stage).first
     other = rows.copy()
     other[:2] += 1
     with pytest.raises(InvalidInput, match="one row"):
-        endtoend.Instance(plan, rows, other, endtoend.BlockMoments())
+        endtoend.Instance(stage, rows, other, endtoend.BlockMoments())
 
 
 def test_pick_one_needs_its_own_noise() -> None:
     """Masking one block with the noise for an average leaks; the average itself does not."""
-    plan = search.small_plan(31, 20, 20, 20, n_components=1, n_features=1)
-    pair = nb.extremes(plan)
-    assert strain(Mechanism(plan), pair).move <= 1
-    assert strain(Mechanism(plan, PickOne(eta_of(plan))), pair).move > 1.5
+    stage = LiftedMethod.shaped(31, 20, 20, 20, n_components=1, n_features=1)
+    pair = nb.extremes(stage)
+    assert strain(Mechanism(stage), pair).move <= 1
+    assert strain(Mechanism(with_space(stage, PickOne(stage.eta))), pair).move > 1.5
 
 
 def test_findings_of_needs_no_luck() -> None:

@@ -1,8 +1,8 @@
 """Figures of Algorithm 1 at work, in the plane of the data: blocks, fits, mean or pick, mask.
 
-A picture a step, in the visual language of `plotting`: the curator's things in its blue, what is
-released in its orange, everything else grey. All but the release itself is NOT private. What
-happens in between, on the table of distances, is in `voting_figures`.
+One picture per step, in the visual language of `mixtures`: what only the curator may see in its
+blue, what is released in its orange, everything else grey. All but the release itself is NOT
+private. What happens in between, on the table of distances, is drawn in `votes`.
 
 Plotly only: no page framework is imported here.
 """

@@ -1,6 +1,6 @@
 """Figures of the audit: guesses against the ceiling, one flipped row, measured privacy loss.
 
-In the visual language of `plotting`. Plotly only: no page framework is imported here.
+In the visual language of `mixtures`. Plotly only: no page framework is imported here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privgmm.figures.mixtures import (
     thinned,
 )
 from privgmm.mixture import Mixture
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.agreement.votes import PrivateTest
 
 __all__ = ["delta_figure", "flip_figure", "flip_votes_figure", "round_figure", "score_figure"]
 
@@ -188,9 +188,13 @@ def flip_figure(
 
 
 def flip_votes_figure(
-    before: IntArray, after: IntArray, changed: int | None, test: AgreementTest
+    before: IntArray, after: IntArray, changed: int | None, test: PrivateTest
 ) -> go.Figure:
-    """Friends of each block before and after, in one order, the changed block marked."""
+    """Friends of each block before and after, in one order, the changed block marked.
+
+    The dashed line is what the test asks of the blocks that count most.
+    """
+    asked = test.read_votes(before).bands[0]
     order = np.argsort(-before, kind="stable")
     rank = np.arange(1, before.size + 1)
     figure = go.Figure()
@@ -216,7 +220,9 @@ def flip_votes_figure(
             marker={"color": PRIVATE.colour, "size": 12, "symbol": "circle-open-dot"},
             hovertemplate=f"block {changed + 1}: %{{y}} friends<extra></extra>",
         )
-    figure.add_hline(y=test.full, line={"color": OUTSIDE, "dash": "dash"}, annotation_text="M")
+    figure.add_hline(
+        y=asked.least, line={"color": OUTSIDE, "dash": "dash"}, annotation_text=asked.name
+    )
     dressed(figure, 330)
     figure.update_xaxes(title_text="block, most friends first")
     figure.update_yaxes(title_text="friends N", range=[0, 1.08 * before.size])

@@ -1,6 +1,6 @@
 """Figures of Theorem 1.8: total variation against parameter distance, and one pair of Gaussians.
 
-Plotly only, in the visual language of `plotting`: transparent backgrounds, hues that stand out
+Plotly only, in the visual language of `mixtures`: transparent backgrounds, hues that stand out
 from white as from near-black, and a shape or dash beside every colour.
 """
 

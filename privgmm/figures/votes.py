@@ -1,6 +1,7 @@
 """Figures of how blocks vote: all distances, friend counts, and the noisy test on them.
 
-They follow Algorithm 1 from line 3 to line 7. NOTHING here is private but the verdict itself.
+They follow Algorithm 1 from line 3 to line 7. NOTHING here is private except for the verdict
+itself. What differs from test to test, the test says itself (`stages.agreement.reading`).
 Plotly only: no page framework is imported here.
 """
 
@@ -10,20 +11,19 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from privgmm.arrays import Array, BoolArray, IntArray
+from privgmm.arrays import Array, IntArray
 from privgmm.figures.film import OUTSIDE, see_through
-from privgmm.figures.mixtures import (
-    NONPRIVATE,
-    PRIVATE,
-    dressed,
-)
-from privgmm.privacy.noise import DiscreteGaussian
-from privgmm.stages.agreement.algorithm_1 import PopulousTest
-from privgmm.stages.agreement.votes import AgreementTest, Verdict, h_index
+from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed
+from privgmm.stages.agreement.votes import PrivateTest, Verdict
 
 __all__ = ["distances_figure", "threshold_figure", "votes_figure"]
 
 _MOST_CELLS = 160
+_LINE_STYLES: dict[str, dict[str, object]] = {
+    "value": {"color": PRIVATE.colour, "width": 2, "dash": "solid"},
+    "guide": {"color": PRIVATE.colour, "width": 2.5, "dash": "dash"},
+    "limit": {"color": OUTSIDE, "width": 2, "dash": "dash"},
+}
 
 
 def distances_figure(distances: Array, radius: float) -> go.Figure:
@@ -95,79 +95,49 @@ def distances_figure(distances: Array, radius: float) -> go.Figure:
     return figure
 
 
-def votes_figure(counts: IntArray, test: AgreementTest | PopulousTest) -> go.Figure:
-    """Lines 3 and 4: friends of each block, most first, and what the test makes of them.
-
-    For the agreement test the statistic is where the staircase of votes meets the line that
-    climbs one friend a block from (G, M); for the paper's it is the mean height.
-    """
+def votes_figure(counts: IntArray, test: PrivateTest) -> go.Figure:
+    """Lines 3 and 4: friends of each block, most first, and how the test reads them."""
     t = counts.size
     ranked = np.sort(counts)[::-1]
     rank = np.arange(1, t + 1)
+    reading = test.read_votes(counts)
     figure = go.Figure()
-    groups: tuple[tuple[BoolArray, str, str], ...]
-    if isinstance(test, AgreementTest):
-        groups = (
-            (ranked >= test.full, NONPRIVATE.colour, f"at least M = {test.full} friends"),
-            (
-                (ranked >= test.member) & (ranked < test.full),
-                see_through(NONPRIVATE.colour, 0.5),
-                f"at least m = {test.member}",
-            ),
-            (ranked < test.member, OUTSIDE, "fewer: left out"),
-        )
-    else:
-        popular = ranked > 0.6 * t
-        groups = (
-            (popular, NONPRIVATE.colour, "more than 0.6 t friends"),
-            (~popular, OUTSIDE, "fewer"),
-        )
-    for mine, colour, label in groups:
+    below = np.inf
+    for number, band in enumerate(reading.bands):
+        mine = (ranked >= band.least) & (ranked < below)
+        below = band.least
         if mine.any():
             figure.add_bar(
                 x=rank[mine],
                 y=ranked[mine],
                 width=1.0,
-                name=label,
-                marker={"color": colour, "line": {"width": 0}},
+                name=band.label,
+                marker={"color": _band_colour(number, len(reading.bands)), "line": {"width": 0}},
                 hovertemplate="%{y} friends<extra></extra>",
             )
-    if isinstance(test, AgreementTest):
-        h = h_index(counts, test.full, test.core)
-        reach = max(h, 0) + max(2, round(0.06 * t))
+    for line in reading.lines:
+        (x0, y0), (x1, y1) = line.start, line.end
         figure.add_scatter(
-            x=[test.core, test.core + reach],
-            y=[test.full, test.full + reach],
+            x=[x0, x1],
+            y=[y0, y1],
             mode="lines",
-            name="from (G, M), one friend a block",
-            line={"color": PRIVATE.colour, "width": 2.5, "dash": "dash"},
+            name=line.label,
+            line=_LINE_STYLES[line.role],
             hoverinfo="skip",
         )
-        if h >= 0:
-            figure.add_scatter(
-                x=[test.core + h],
-                y=[test.full + h],
-                mode="markers+text",
-                name="they meet: h",
-                text=[f"h = {h}"],
-                textposition="bottom left",
-                textfont={"color": "white", "size": 15},
-                marker={"color": PRIVATE.colour, "size": 13, "symbol": "circle-open-dot"},
-                hovertemplate=f"h = {h}<extra></extra>",
-            )
-    else:
-        for height, dash, label in (
-            (float(counts.mean()), "solid", "their mean, Q t"),
-            (0.8 * t, "dash", "0.8 t: what noise is added to"),
-        ):
-            figure.add_scatter(
-                x=[0.5, t + 0.5],
-                y=[height, height],
-                mode="lines",
-                name=label,
-                line={"color": PRIVATE.colour if dash == "solid" else OUTSIDE, "dash": dash},
-                hoverinfo="skip",
-            )
+    if reading.mark is not None:
+        label, text, (x, y) = reading.mark
+        figure.add_scatter(
+            x=[x],
+            y=[y],
+            mode="markers+text",
+            name=label,
+            text=[text],
+            textposition="bottom left",
+            textfont={"color": "white", "size": 15},
+            marker={"color": PRIVATE.colour, "size": 13, "symbol": "circle-open-dot"},
+            hovertemplate=f"{text}<extra></extra>",
+        )
     dressed(figure)
     figure.update_layout(bargap=0)
     figure.update_xaxes(title_text="block, most friends first", range=[0.5, t + 0.5])
@@ -175,49 +145,26 @@ def votes_figure(counts: IntArray, test: AgreementTest | PopulousTest) -> go.Fig
     return figure
 
 
-def threshold_figure(verdict: Verdict, test: AgreementTest | PopulousTest) -> go.Figure:
+def _band_colour(number: int, bands: int) -> str:
+    """Full for the blocks with most friends, grey for those with fewest, pale in between."""
+    if number == 0:
+        return NONPRIVATE.colour
+    return OUTSIDE if number == bands - 1 else see_through(NONPRIVATE.colour, 0.5)
+
+
+def threshold_figure(verdict: Verdict, test: PrivateTest) -> go.Figure:
     """Lines 5 to 7: the law of the noisy statistic, what was drawn, and what it had to reach."""
     figure = go.Figure()
     start, bar = verdict.statistic, verdict.threshold
-    if isinstance(test, AgreementTest):
-        law = DiscreteGaussian(test.sigma)
-        values = start + law.support
-        wide = 4.5 * test.sigma
-        shown = np.abs(law.support) <= max(wide, bar - start + 1)
-        passes = (values >= bar) & (start >= 0)
-        for mine, colour, label in (
-            (shown & ~passes, OUTSIDE, "refuses"),
-            (shown & passes, PRIVATE.colour, "releases"),
-        ):
-            if mine.any():
-                figure.add_bar(
-                    x=values[mine],
-                    y=law.probabilities[mine],
-                    width=0.92,
-                    name=label,
-                    marker={"color": see_through(colour, 0.75), "line": {"width": 0}},
-                    hovertemplate="%{x}: chance %{y:.3g}<extra></extra>",
-                )
-        title, top = "h + noise", float(law.probabilities.max())
-    else:
-        noise = test.noise
-        reach = np.linspace(-noise.bound, noise.bound, 401)
-        for mine, colour, label in (
-            (start + reach < bar, OUTSIDE, "refuses"),
-            (start + reach >= bar, PRIVATE.colour, "releases"),
-        ):
-            if mine.any():
-                figure.add_scatter(
-                    x=start + reach[mine],
-                    y=noise.pdf(reach[mine]),
-                    mode="lines",
-                    fill="tozeroy",
-                    name=label,
-                    line={"color": colour, "width": 1},
-                    fillcolor=see_through(colour, 0.6),
-                    hoverinfo="skip",
-                )
-        title, top = "Q + noise", noise.height
+    law = test.noisy_law(start)
+    add = _add_bars if law.whole else _add_area
+    for mine, colour, label in (
+        (~law.passes, OUTSIDE, "refuses"),
+        (law.passes, PRIVATE.colour, "releases"),
+    ):
+        if mine.any():
+            add(figure, law.values[mine], law.heights[mine], colour, label)
+    top = float(law.heights.max())
     for x, colour, dash, label in (
         (start, NONPRIVATE.colour, "dot", f"before noise: {start:.4g}"),
         (verdict.noisy_statistic, PRIVATE.colour, "solid", f"drawn: {verdict.noisy_statistic:.4g}"),
@@ -233,6 +180,30 @@ def threshold_figure(verdict: Verdict, test: AgreementTest | PopulousTest) -> go
         )
     dressed(figure)
     figure.update_layout(bargap=0)
-    figure.update_xaxes(title_text=title)
+    figure.update_xaxes(title_text=f"{test.words.letter} + noise")
     figure.update_yaxes(title_text="chance", rangemode="tozero")
     return figure
+
+
+def _add_bars(figure: go.Figure, values: Array, heights: Array, colour: str, label: str) -> None:
+    figure.add_bar(
+        x=values,
+        y=heights,
+        width=0.92,
+        name=label,
+        marker={"color": see_through(colour, 0.75), "line": {"width": 0}},
+        hovertemplate="%{x}: chance %{y:.3g}<extra></extra>",
+    )
+
+
+def _add_area(figure: go.Figure, values: Array, heights: Array, colour: str, label: str) -> None:
+    figure.add_scatter(
+        x=values,
+        y=heights,
+        mode="lines",
+        fill="tozeroy",
+        name=label,
+        line={"color": colour, "width": 1},
+        fillcolor=see_through(colour, 0.6),
+        hoverinfo="skip",
+    )

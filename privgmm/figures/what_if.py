@@ -1,29 +1,21 @@
 """Figures of what-if answers: the chance of a release and its error against the number of rows.
 
-Plotly only, in the visual language of `plotting`. Methods differ by hue and by dash.
+Plotly only, in the visual language of `mixtures`. Each method brings its own hue and dash.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
 from privgmm.arrays import Array
-from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed
+from privgmm.figures.mixtures import NONPRIVATE, dressed
+from privgmm.methods import registry
 from privgmm.methods.what_if import Prospect
 
-__all__ = [
-    "FEWEST",
-    "METHOD_LOOKS",
-    "MOST",
-    "MethodLook",
-    "chance_figure",
-    "curves_alt_text",
-    "error_figure",
-]
+__all__ = ["FEWEST", "MOST", "chance_figure", "curves_alt_text", "error_figure"]
 
 FEWEST, MOST = 1e3, 1e20
 """The rows the curves run over."""
@@ -32,28 +24,11 @@ _INK = "rgba(128, 128, 136, 1)"
 _LIKELY = 0.5
 _POWERS = range(3, 21, 3)
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MethodLook:
-    """How a method's curve is drawn, and what it is called."""
-
-    label: str
-    colour: str
-    dash: str
-    width: float
-
-
-METHOD_LOOKS: dict[str, MethodLook] = {
-    "lifted": MethodLook("Lifted", PRIVATE.colour, "solid", 4.0),
-    "tight": MethodLook("Tight", "#8E6FD1", "dash", 3.0),
-    "paper": MethodLook("Paper", "#808088", "dashdot", 3.0),
-}
-
 Curves = Mapping[str, Sequence[Prospect]]
 
 
 def chance_figure(curves: Curves, *, n_rows: float | None = None, height: int = 330) -> go.Figure:
-    """The chance of a release against rows, a curve a method.
+    """The chance of a release against rows, one curve per method.
 
     Parameters
     ----------
@@ -65,15 +40,13 @@ def chance_figure(curves: Curves, *, n_rows: float | None = None, height: int = 
         Pixels.
     """
     figure = go.Figure()
-    for method, points in curves.items():
-        look = METHOD_LOOKS[method]
-        figure.add_scatter(
-            x=[point.n_rows for point in points],
-            y=[point.pass_probability for point in points],
-            mode="lines",
-            name=look.label,
-            line={"color": look.colour, "dash": look.dash, "width": look.width},
-            hovertemplate="%{x:.3g} rows: %{y:.1%}<extra>" + look.label + "</extra>",
+    for name, points in curves.items():
+        _add_curve(
+            figure,
+            name,
+            [point.n_rows for point in points],
+            [point.pass_probability for point in points],
+            "%{y:.1%}",
         )
     _dress(figure, n_rows, height)
     figure.update_yaxes(title_text="chance of a release", tickformat=".0%", range=[-0.03, 1.05])
@@ -104,20 +77,34 @@ def error_figure(
             line={"color": NONPRIVATE.colour, "dash": NONPRIVATE.dash, "width": 2.5},
             hovertemplate="%{x:.3g} rows: %{y:.2g}<extra>without privacy</extra>",
         )
-    for method, points in curves.items():
-        look = METHOD_LOOKS[method]
+    for name, points in curves.items():
         likely = [p for p in points if p.pass_probability >= _LIKELY and math.isfinite(p.error)]
-        figure.add_scatter(
-            x=[point.n_rows for point in likely],
-            y=[point.error for point in likely],
-            mode="lines",
-            name=look.label,
-            line={"color": look.colour, "dash": look.dash, "width": look.width},
-            hovertemplate="%{x:.3g} rows: %{y:.2g}<extra>" + look.label + "</extra>",
+        _add_curve(
+            figure,
+            name,
+            [point.n_rows for point in likely],
+            [point.error for point in likely],
+            "%{y:.2g}",
         )
     _dress(figure, n_rows, height)
     figure.update_yaxes(title_text="error", type="log", exponentformat="power", dtick=2)
     return figure
+
+
+def _add_curve(
+    figure: go.Figure, name: str, rows: Sequence[float], values: Sequence[float], shown: str
+) -> None:
+    """A method's curve, in the method's own look; `shown` is how a value is written."""
+    method = registry.get(name)
+    look = method.look
+    figure.add_scatter(
+        x=rows,
+        y=values,
+        mode="lines",
+        name=method.title,
+        line={"color": look.colour, "dash": look.dash, "width": look.width},
+        hovertemplate=f"%{{x:.3g}} rows: {shown}<extra>{method.title}</extra>",
+    )
 
 
 def _dress(figure: go.Figure, n_rows: float | None, height: int) -> None:
@@ -146,15 +133,15 @@ def _dress(figure: go.Figure, n_rows: float | None, height: int) -> None:
 def curves_alt_text(curves: Curves, *, n_rows: float | None = None) -> str:
     """Both figures in words, for those who do not see them."""
     sentences = []
-    for method, points in curves.items():
+    for name, points in curves.items():
         likely = next((p for p in points if p.pass_probability >= _LIKELY), None)
-        label = METHOD_LOOKS[method].label
+        title = registry.get(name).title
         if likely is None:
-            sentences.append(f"{label}: a release is unlikely at any number of rows.")
+            sentences.append(f"{title}: a release is unlikely at any number of rows.")
         else:
             last = points[-1]
             sentences.append(
-                f"{label}: a release is likely from about {likely.n_rows:.1e} rows on; the error "
+                f"{title}: a release is likely from about {likely.n_rows:.1e} rows on; the error "
                 f"goes from {likely.error:.2g} there to {last.error:.2g} at {last.n_rows:.0e} rows."
             )
     if n_rows is not None:

@@ -19,6 +19,7 @@ from privgmm.dashboard.audit.flip import changed_blocks
 from privgmm.dashboard.audit.losses import measurement
 from privgmm.dashboard.audit.neighbours import EPSILONS, outcome, plan
 from privgmm.dashboard.shared.jobs import BOARD
+from privgmm.methods.planner import calibrate
 from privgmm.mixture import MixtureBatch
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
@@ -106,6 +107,31 @@ def test_one_row_changes_one_block(far: str) -> None:
     assert abs(before - after) <= 1
     assert all(metric.help for metric in app.metric)
     assert ":material/lock:" in _words(app)
+
+
+def test_a_row_can_be_flipped_under_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the paper's test the statistic is Q, its change is told, and ⊥ is no error."""
+    paper = calibrate(
+        "paper",
+        epsilon=1.0,
+        delta=1e-6,
+        alpha=1.0,
+        n_components=2,
+        n_features=2,
+        n_blocks=400,
+    )
+    outcome.cache_clear()
+    monkeypatch.setattr(neighbours, "plan", lambda _: paper)
+    try:
+        app = _open(audit="Flip one row", row="7")
+    finally:
+        outcome.cache_clear()
+    (q,) = (metric for metric in app.metric if metric.label == "Q")
+    before, after = (float(part) for part in q.value.split(" → "))
+    assert abs(before - after) < 2 / 400
+    assert "less than 2/t" in q.help
+    assert _charts(app) == 2
+    assert "the test refused both times" in _words(app)
 
 
 def test_a_failed_fit_counts_as_changed() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
@@ -12,19 +14,27 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from privgmm.dashboard.film.film_data import DEMONSTRATIONS, Reel, code_of
+from privgmm.dashboard.film import scenes
+from privgmm.dashboard.film.film_data import DEMONSTRATIONS, FilmData, code_of
 from privgmm.dashboard.film.page import SECONDS, is_due
-from privgmm.dashboard.film.scenes import scene
+from privgmm.dashboard.film.scenes import scene_view
 from privgmm.dashboard.shared import state
 from privgmm.data.datasets import generate, random_mixture
-from privgmm.methods.planner import calibrate
-from privgmm.release import Release, release
+from privgmm.errors import PrivGMMError
+from privgmm.methods import registry
+from privgmm.methods.planner import best_plan, calibrate
+from privgmm.release import Outcome, Release, release
+from privgmm.stages.agreement.stage import AveragedAgreement
+from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.stage import Scene, Stage
+from tests.methods.toy import ToyMethod
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
+Films = dict[str, tuple[FilmData, set[CodeType]]]
 
 
 @pytest.fixture(scope="module")
-def reels() -> dict[str, tuple[Reel, set[CodeType]]]:
+def films() -> Films:
     """Every demonstration, with all code of this package that ran while it was made."""
     made = {}
     for name, make in DEMONSTRATIONS.items():
@@ -37,10 +47,10 @@ def reels() -> dict[str, tuple[Reel, set[CodeType]]]:
         before = sys.getprofile()
         sys.setprofile(note)
         try:
-            reel = make()
+            film = make()
         finally:
             sys.setprofile(before)
-        made[name] = reel, ran
+        made[name] = film, ran
     return made
 
 
@@ -59,12 +69,11 @@ def _words(app: AppTest) -> str:
 
 
 @pytest.mark.parametrize("name", DEMONSTRATIONS)
-def test_shown_code_is_the_code_that_ran(
-    reels: dict[str, tuple[Reel, set[CodeType]]], name: str
-) -> None:
-    reel, ran = reels[name]
-    assert len(reel.code) == len(reel.steps)
-    for functions in reel.code:
+def test_shown_code_is_the_code_that_ran(films: Films, name: str) -> None:
+    film, ran = films[name]
+    for step in range(1, len(film.steps) + 1):
+        functions = scene_view(film, step).code
+        assert functions
         for function in functions:
             assert inspect.unwrap(function).__code__ in ran, function
             place, source = code_of(function)
@@ -76,22 +85,38 @@ def test_shown_code_is_the_code_that_ran(
             assert [line.strip() for line in source.splitlines()] == [x.strip() for x in written]
 
 
-def test_the_demonstrations_end_as_they_say(
-    reels: dict[str, tuple[Reel, set[CodeType]]],
-) -> None:
-    average, pick, refusal = (reels[name][0] for name in ("average", "pick", "refusal"))
-    assert average.steps[-3:] == ("Mean", "Mask", "Refinement")
-    assert pick.steps[-2:] == ("Pick", "Mask")
-    assert refusal.steps[-1] == "Noisy test"
-    assert all(reel.made_up and reel.outcome.result.seeded for reel in (average, pick, refusal))
+def _labels(film: FilmData) -> list[str]:
+    return [step.scene.label for step in film.steps]
 
 
-def test_what_was_masked_is_what_is_shown(reels: dict[str, tuple[Reel, set[CodeType]]]) -> None:
+def test_the_demonstrations_end_as_they_say(films: Films) -> None:
+    average, pick, refusal = (films[name][0] for name in ("average", "pick", "refusal"))
+    assert _labels(average)[-3:] == ["Mean", "Mask", "Refinement"]
+    assert _labels(pick)[-2:] == ["Pick", "Mask"]
+    assert _labels(refusal)[-1] == "Noisy test"
+    assert all(film.outcome.result.seeded for film in (average, pick, refusal))
+
+
+def test_the_steps_are_those_of_the_stages(films: Films) -> None:
+    """In the plan's order, each with what was public before the stage and after it."""
+    for film, _ in films.values():
+        passed = film.outcome.released
+        named = [scene for stage in film.plan.stages for scene in stage.scenes(passed=passed)]
+        assert [step.scene for step in film.steps] == named
+    average = films["average"][0]
+    *_, mask, refinement = average.steps
+    assert (mask.before, mask.last, refinement.last) == (None, False, True)
+    assert mask.after is refinement.before is average.outcome.curator.coarse
+    assert isinstance(average.outcome.result, Release)
+    assert refinement.after is average.outcome.result.mixture
+
+
+def test_what_was_masked_is_what_is_shown(films: Films) -> None:
     """A pick is one of the fits; a mean has the fits around it; masks scatter around both."""
-    pick = reels["pick"][0]
+    pick = films["pick"][0]
     fit = pick.outcome.curator.fits[pick.outcome.curator.verdict.reference]
     assert pick.representative == fit
-    average = reels["average"][0]
+    average = films["average"][0]
     fits = average.outcome.curator.fits
     centres = np.sort(average.representative.means[:, 0])
     assert centres == pytest.approx(np.sort(fits.means[:, :, 0], axis=1).mean(axis=0), abs=0.1)
@@ -104,13 +129,125 @@ def test_other_dimensions_have_a_film_too(d: int) -> None:
     plan = calibrate(
         "lifted", epsilon=4.0, delta=1e-4, alpha=1.0, n_components=1, n_features=d, n_blocks=60
     )
-    reel = Reel(data, release(data.rows, plan, rng=1), made_up=True)
-    assert reel.released is not None
-    for step in range(1, len(reel.steps) + 1):
-        now = scene(reel, step)
+    film = FilmData(data, release(data.rows, plan, rng=1))
+    assert film.outcome.released
+    _every_step_has_a_picture(film)
+
+
+def _every_step_has_a_picture(film: FilmData) -> None:
+    for step in range(1, len(film.steps) + 1):
+        now = scene_view(film, step)
         assert now.figure().data
         assert now.alt
         assert now.sharing
+        assert now.words
+        assert all(number.meaning for number in now.numbers)
+
+
+@pytest.fixture
+def toy() -> Iterator[ToyMethod]:
+    method = ToyMethod()
+    registry.register(method)
+    yield method
+    registry.unregister(method.name)
+
+
+def test_a_later_method_has_a_film(toy: ToyMethod) -> None:
+    data = generate(random_mixture(2, 2, separation=8.0, rng=1), 60_000, rng=1)
+    plan = best_plan(
+        data.n_rows, method=toy.name, epsilon=2.0, delta=1e-6, n_components=2, n_features=2
+    )
+    film = FilmData(data, release(data.rows, plan, rng=1))
+    assert film.outcome.released
+    assert _labels(film)[-2:] == ["Mean", "Mask"]
+    _every_step_has_a_picture(film)
+    assert "a later step" not in scene_view(film, len(film.steps)).words
+
+
+def test_known_stages_may_be_put_together_anew() -> None:
+    """One block is picked and then refined, which no demonstration does."""
+    data = generate(random_mixture(1, 2, condition=4.0, rng=4), 300_000, rng=5)
+    plan = calibrate(
+        "tight",
+        epsilon=8.0,
+        delta=1e-4,
+        alpha=1.0,
+        n_components=1,
+        n_features=2,
+        n_blocks=100,
+        refine=Refinement((20.0,), (4.0,)),
+    )
+    film = FilmData(data, release(data.rows, plan, rng=6))
+    assert _labels(film)[-3:] == ["Pick", "Mask", "Refinement"]
+    _every_step_has_a_picture(film)
+
+
+class _Longer(AveragedAgreement):
+    """A stage with a scene more than the film knows."""
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
+        return (*super().scenes(passed=passed), Scene("encore", "Encore"))
+
+
+class _Short(AveragedAgreement):
+    """A stage with one scene."""
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
+        return super().scenes(passed=passed)[:1]
+
+
+def _as_if(film: FilmData, kind: type[AveragedAgreement], *more: Stage) -> FilmData:
+    """The same release, as if its first stage were of this kind and these stages followed."""
+    plan, result = film.plan, film.outcome.result
+    given = {
+        field.name: getattr(plan.agreement, field.name)
+        for field in dataclasses.fields(plan.agreement)
+        if field.init
+    }
+    other = plan.but(kind(**given), *more)
+    outcome = Outcome(dataclasses.replace(result, plan=other), film.outcome.curator)
+    return FilmData(film.dataset, outcome)
+
+
+def _with_encore(film: FilmData) -> FilmData:
+    return _as_if(film, _Longer, *film.plan.stages[1:])
+
+
+def _shown(film: FilmData) -> SimpleNamespace:
+    """What Explore would have on display."""
+    settings = SimpleNamespace(learner="em", data_name="rows")
+    return SimpleNamespace(settings=settings, dataset=film.dataset, outcome=film.outcome)
+
+
+def test_a_stage_may_bring_its_own_scenes(films: Films, monkeypatch: pytest.MonkeyPatch) -> None:
+    film = _with_encore(films["average"][0])
+    assert _labels(film)[-3:] == ["Mask", "Encore", "Refinement"]
+    with pytest.raises(PrivGMMError, match="no picture is known for the scene 'encore'"):
+        scene_view(film, len(film.steps) - 1)
+    monkeypatch.setitem(scenes.SCENES, "encore", scenes.SCENES["mask"])
+    _every_step_has_a_picture(film)
+
+
+def test_a_scene_that_is_not_known_does_not_stop_the_film(
+    films: Films, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = _shown(_with_encore(films["average"][0]))
+    monkeypatch.setattr(state, "shown", lambda: shown)
+    app = _open(step="8")
+    assert "no picture is known" in app.error[0].value
+    app.slider(key="step").set_value(9).run()
+    assert not app.exception
+    assert not app.error
+
+
+def test_a_film_may_have_a_single_step(films: Films, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = _shown(_as_if(films["average"][0], _Short))
+    monkeypatch.setattr(state, "shown", lambda: shown)
+    app = _open()
+    assert not app.slider
+    assert app.button(key="film_back").disabled
+    assert app.button(key="film_next").disabled
+    assert len(app.get("plotly_chart")) == 1
 
 
 @pytest.mark.parametrize("film", ["Averaging", "Picking one", "A refusal"])
@@ -181,10 +318,10 @@ def test_a_release_from_explore_is_filmed_and_not_drawn_again(
     assert not app.exception
     assert app.segmented_control(key="film").value == "yours"
     assert "spends nothing" in _words(app)
-    kept = app.session_state["film_reel"]
+    kept = app.session_state["film_data"]
     app.slider(key="step").set_value(7).run()
     assert not app.exception
-    assert app.session_state["film_reel"] is kept
+    assert app.session_state["film_data"] is kept
     assert kept.outcome is outcome
     app.segmented_control(key="film").set_value("refusal").run()
     assert app.slider(key="step").value == 1

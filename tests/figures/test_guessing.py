@@ -16,7 +16,8 @@ from privgmm.figures.guessing import (
     round_figure,
     score_figure,
 )
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.agreement.algorithm_1 import PopulousTest
+from privgmm.stages.agreement.votes import AgreementTest, PrivateTest
 
 MIXTURE = random_mixture(2, 2, rng=1)
 ROWS = MIXTURE.sample(3000, rng=1)
@@ -72,6 +73,18 @@ def test_flipped_votes_keep_one_order() -> None:
     (mark,) = _named(figure, "block 5 after")
     assert mark.y[0] == after[4]
     assert not _named(flip_votes_figure(before, before, None, test), "block")
+
+
+def test_flipped_votes_show_what_the_test_asks_for() -> None:
+    counts = np.full(10, 9)
+    asked: tuple[tuple[PrivateTest, int, str], ...] = (
+        (AgreementTest(10, 1.0, 1.0, 3, 7, 8, 5), 8, "M"),
+        (PopulousTest(10, 1.0, 1.0, 1e-4), 7, "0.6 t"),
+    )
+    for test, level, name in asked:
+        layout = flip_votes_figure(counts, counts, None, test).layout
+        assert layout.shapes[0].y0 == layout.shapes[0].y1 == level
+        assert layout.annotations[0].text == name
 
 
 def test_deltas_are_drawn_where_they_were_measured() -> None:

@@ -8,13 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from privgmm.figures.what_if import (
-    METHOD_LOOKS,
-    chance_figure,
-    curves_alt_text,
-    error_figure,
-)
-from privgmm.methods import METHODS
+from privgmm.figures.what_if import chance_figure, curves_alt_text, error_figure
+from privgmm.methods import registry
 from privgmm.methods.what_if import Prospect
 
 CURVE = tuple(
@@ -33,9 +28,26 @@ def _names(figure: go.Figure) -> list[str]:
 
 
 def test_every_method_has_a_look_of_its_own() -> None:
-    assert METHOD_LOOKS.keys() == set(METHODS)
-    for part in ("label", "colour", "dash"):
-        assert len({getattr(look, part) for look in METHOD_LOOKS.values()}) == len(METHODS)
+    methods = registry.all_methods()
+    assert len({method.title for method in methods}) == len(methods)
+    for part in ("colour", "dash"):
+        assert len({getattr(method.look, part) for method in methods}) == len(methods)
+
+
+def test_every_method_is_drawn_in_its_own_look() -> None:
+    methods = registry.all_methods()
+    curves = {method.name: CURVE for method in methods}
+    for figure in (chance_figure(curves), error_figure(curves)):
+        assert _names(figure) == [method.title for method in methods]
+        for trace, method in zip(figure.data, methods, strict=True):
+            look = method.look
+            assert (trace.line.color, trace.line.dash, trace.line.width) == (
+                look.colour,
+                look.dash,
+                look.width,
+            )
+            assert method.title in trace.hovertemplate
+    assert all(method.title in curves_alt_text(curves) for method in methods)
 
 
 def test_chances_are_drawn_as_given() -> None:

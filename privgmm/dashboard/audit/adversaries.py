@@ -39,8 +39,7 @@ def show_adversaries() -> None:
     st.markdown(
         "The package attacks itself: it searches for the neighbouring data sets that every bound "
         "is tightest for, draws from every mask, runs whole releases on neighbours, and plants "
-        "**deliberately broken variants that must be caught**. An audit that cannot fail proves "
-        "nothing."
+        "**deliberately broken variants that must be caught**, to show that it can fail."
     )
     if st.button(
         "Attack now",

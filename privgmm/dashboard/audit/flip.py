@@ -13,7 +13,6 @@ from privgmm.errors import PrivGMMError
 from privgmm.figures.guessing import flip_figure, flip_votes_figure
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.release import Outcome, Release
-from privgmm.stages.agreement.votes import AgreementTest
 
 __all__ = ["WRITERS", "changed_blocks", "flip_row"]
 
@@ -105,11 +104,12 @@ def _nonprivate_move(before: Outcome, after: Outcome) -> float | None:
 
 def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
     t = len(before.curator.fits)
-    h = f"{before.curator.statistic:g} → {after.curator.statistic:g}"
+    test = before.result.plan.test.words
+    moved = f"{before.curator.statistic:.4g} → {after.curator.statistic:.4g}"
     others = np.delete(after.curator.votes - before.curator.votes, changed)
     pair = _released(before), _released(after)
     st.markdown(
-        "**No block changed.** The row fell into no block, or it stayed where it was."
+        "**No block changed.** The row is in no block, or it stayed where it was."
         if not changed
         else f"**{len(changed)} of {t} blocks changed**: block "
         f"{', '.join(str(i + 1) for i in changed)}. All other fits are the same to the last bit."
@@ -121,11 +121,11 @@ def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
             help="All blocks were fitted again and compared bit by bit",
             width="content",
         )
-        st.metric("h", h, help="The test's count: one row moves it by one at most", width="content")
+        st.metric(test.letter, moved, help=f"The test's statistic: {test.change}", width="content")
         st.metric(
             "Votes of others",
             f"{others.min():d} to {others.max():d}" if others.any() else "unchanged",
-            help="By how much the votes of all other blocks changed: by one at most",
+            help="By how much the votes of all other blocks changed: by at most one",
             width="content",
         )
         if pair[0] is not None and pair[1] is not None:
@@ -140,7 +140,7 @@ def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
         st.info(
             "With this noise the test refused "
             + ("both times." if pair == (None, None) else "one of the two times.")
-            + " Refusing is private, too.",
+            + " Refusing is private as well.",
             icon=":material/shield:",
         )
 
@@ -175,15 +175,15 @@ def _picture(
         "the release before and after with the same noise: the two releases lie on each other.",
     )
     notes = [
-        ":material/lock: For the curator's eyes only, but for the releases. Both were made with "
-        "the same noise, so that what is left is the work of the one row."
+        ":material/lock: For the curator's eyes only, except for the releases. Both were made "
+        "with the same noise, so that the difference is due to the one row."
     ]
     if changed and not after.curator.fits.ok[changed[0]]:
         notes.append(
-            "The block has no fit any more: the far row leaves its learner nothing to fit."
+            "The block no longer has a fit: with a row so far away, its learner finds no mixture."
         )
     notes.append(
-        "Without privacy, the learner finds no mixture in all rows any more: one row is enough."
+        "Without privacy, the learner no longer finds a mixture in all rows: one row is enough."
         if move is None
         else f"Without privacy, the fit to all rows moves by {move:.5f} (dist_GMM)."
     )
@@ -191,13 +191,10 @@ def _picture(
 
 
 def _votes(before: Outcome, after: Outcome, changed: list[int]) -> None:
-    test = before.result.plan.test
-    if not isinstance(test, AgreementTest):
-        return
     one = changed[0] if len(changed) == 1 else None
     counts = before.curator.votes, after.curator.votes
     st.plotly_chart(
-        flip_votes_figure(*counts, one, test),
+        flip_votes_figure(*counts, one, before.result.plan.test),
         key="flip_votes",
         config={"displaylogo": False, "displayModeBar": False},
         alt="Votes of all blocks before and after. "
@@ -205,6 +202,6 @@ def _votes(before: Outcome, after: Outcome, changed: list[int]) -> None:
             "They are the same."
             if one is None
             else f"Block {one + 1} had {counts[0][one]} friends and has {counts[1][one]}; the "
-            "others lose or win one at most."
+            "others lose or gain at most one."
         ),
     )

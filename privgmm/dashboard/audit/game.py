@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -17,10 +18,8 @@ from privgmm.dashboard.shared.format import chance_in_words
 from privgmm.dashboard.shared.jobs import beside
 from privgmm.dashboard.shared.lessons import Writer, controls_panel
 from privgmm.figures.guessing import round_figure, score_figure
-from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.release import Outcome
 
 __all__ = ["WRITERS", "Match", "play_game"]
 
@@ -37,7 +36,7 @@ _ABOUT = {
     "ordinary": "A and B differ in one row, by a step to the side.",
     "outlier": "In B one row lies a million away. Without privacy everybody would see it.",
     "worst": "No data set needs to look like this: what goes into the mask differs by as much as "
-    "the proof allows, and the count of agreeing blocks by one. The picture shows the first.",
+    "the proof allows, and the test's count by one. The picture shows what leaves the mask.",
 }
 
 
@@ -56,37 +55,36 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Table:
-    """Both sides of a game: what the mask gets, and the duel."""
+    """Both sides of a game: the duel, and what goes into the mask on either side."""
 
     duel: Duel
-    space: LiftedSpace
-    item_a: Anchored
-    item_b: Anchored
+    item_a: Any
+    item_b: Any
+    drawn: int
+    """How many numbers the mask draws; those of the test, if any, follow them."""
 
 
 @functools.lru_cache(maxsize=16)
 def _table(epsilon: float, kind: str) -> _Table:
-    plan = neighbours.plan(epsilon)
-    first = neighbours.outcome(epsilon)
-    space = plan.space
-    verdict = first.curator.verdict
-    item = space.representative(first.curator.fits, verdict.weights, verdict.reference)
-    if not isinstance(space, LiftedSpace) or not isinstance(item, Anchored):
-        raise TypeError("the game is laid out for the lifted method")
+    plan, first = neighbours.plan(epsilon), neighbours.outcome(epsilon)
+    item = _masked(first)
     if kind == "worst":
         other = farthest_from(item, plan.gamma)
-        pair = mask_pair(space, item, other).and_shift(_sigma(plan))
-        return _Table(Duel(1.0, 1.0, pair), space, item, other)
+        pair = mask_pair(plan.space, item, other)
+        duel = Duel(1.0, 1.0, pair.and_shift(plan.test.gaussian_scale))
+        return _Table(duel, item, other, pair.mean_a.size)
     second = neighbours.outcome(epsilon, _ROW, _DISTANCES[kind])
-    after = second.curator.verdict
-    other = space.representative(second.curator.fits, after.weights, after.reference)
-    return _Table(duel_between(first, second), space, item, other)
+    duel = duel_between(first, second)
+    size = 0 if duel.pair is None else duel.pair.mean_a.size
+    return _Table(duel, item, _masked(second), size)
 
 
-def _sigma(plan: Plan) -> float:
-    if not isinstance(plan.test, AgreementTest):
-        raise TypeError("the game is laid out for the agreement test")
-    return plan.test.sigma
+def _masked(outcome: Outcome) -> Any:
+    """What went into the mask."""
+    verdict = outcome.curator.verdict
+    return outcome.result.plan.space.representative(
+        outcome.curator.fits, verdict.weights, verdict.reference
+    )
 
 
 def _match(epsilon: float, kind: str) -> Match:
@@ -187,8 +185,7 @@ def _show_round(table: _Table, match: Match, kind: str) -> None:
     row_a, row_b = rows[_ROW], neighbours.moved(_ROW, _DISTANCES[kind])
     released: Mixture | None = None
     if match.seen is not None:
-        size = table.item_a.roots.size
-        released = masked_from(table.item_a, table.item_b, match.seen[:size])
+        released = masked_from(table.item_a, table.item_b, match.seen[: table.drawn])
     if released is None:
         st.info("In this round the answer was ⊥: refused.", icon=":material/shield:")
     where = f"A's row lies at ({row_a[0]:.3g}, {row_a[1]:.3g}), B's at ({row_b[0]:.3g}, "
@@ -200,8 +197,8 @@ def _show_round(table: _Table, match: Match, kind: str) -> None:
         + ("" if kind == "worst" else f"{where}{row_b[1]:.3g})."),
     )
     st.caption(
-        ":material/science: Made-up rows. The release alone would be public; that you see the rows "
-        "is the guesser's privilege."
+        ":material/science: Made-up rows. Only the release would be public; you see the rows "
+        "because the guesser is assumed to know them."
     )
 
 

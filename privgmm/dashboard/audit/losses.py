@@ -11,9 +11,6 @@ from privgmm.dashboard.audit import neighbours
 from privgmm.dashboard.shared.jobs import beside
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
 from privgmm.figures.guessing import delta_figure
-from privgmm.methods.plan import Plan
-from privgmm.privacy.curves import RenyiCurve, lifted_mask_curve, paper_mask_curve
-from privgmm.stages.agreement.lifted_space import LiftedSpace
 
 __all__ = ["WRITERS", "measure_losses", "measurement"]
 
@@ -33,16 +30,10 @@ def measurement(epsilon: float, part: str, draws: int) -> tuple[MeasuredDelta, A
     else:
         pair = worst_pair(plan)
         losses, exact = pair.losses(draws, rng=rng), pair.delta(levels)
-        curve = _mask_curve(plan)
+        stage = plan.agreement
+        curve = stage.n_components * plan.space.mask_curve(plan.gamma, stage.n_features)
     promised = np.array([curve.delta(level) for level in levels])
     return measured_delta(losses, levels), promised, exact
-
-
-def _mask_curve(plan: Plan) -> RenyiCurve:
-    space, k, d = plan.space, plan.n_components, plan.n_features
-    if isinstance(space, LiftedSpace):
-        return k * lifted_mask_curve(plan.gamma, space.eta, d + 1)
-    return k * paper_mask_curve(plan.gamma, space.eta_weight, space.eta_mean, space.eta_cov, d)
 
 
 def measure_losses(epsilon: float) -> None:

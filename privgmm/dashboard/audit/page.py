@@ -1,4 +1,4 @@
-"""The page Audit: do I believe it. Guess, flip a row, measure, attack."""
+"""The page Audit: guess, flip a row, measure losses, or run the package's own attacks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def page() -> None:
     """Draw the page."""
     link = frame(
         "Do I believe it?",
-        "A promise is worth what survives an attack. Play the attacker on made-up rows, where "
-        "nothing is at stake.",
+        "Play the attacker on made-up rows, where nothing is at stake, and see how far an attack "
+        "gets against the promise.",
         icon=":material/verified_user:",
     )
     with controls_panel("section", border=False):

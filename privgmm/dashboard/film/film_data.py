@@ -1,7 +1,8 @@
-"""What the film shows: one release taken apart, step by step, with the code that ran.
+"""What the film shows: one finished release, divided into steps.
 
-A reel is made from a finished outcome; everything in it is computed once. Nothing here draws
-noise for a result: the other draws shown beside the mask come from fixed seeds.
+The steps are those that the stages of the plan name, so a plan of any method has its film. All
+that is computed here is computed once. Nothing here draws noise for a result: the other draws
+shown beside the mask come from fixed seeds.
 """
 
 from __future__ import annotations
@@ -18,42 +19,57 @@ import streamlit as st
 from privgmm.audit.guessing import Silence
 from privgmm.data.datasets import Dataset, generate, random_mixture
 from privgmm.figures.film import BLOCK_LOOKS, Window, window_of
-from privgmm.learners.em import EM
-from privgmm.learners.registry import make_learner
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan, calibrate
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
 from privgmm.records.notebook import DEFAULT_LEARNER
-from privgmm.release import Outcome, Release, release
-from privgmm.stages.agreement.algorithm_1 import settled_distances
-from privgmm.stages.agreement.blocks import deal
-from privgmm.stages.agreement.lifted_space import LiftedSpace
-from privgmm.stages.agreement.votes import AgreementTest, friend_counts, h_index
-from privgmm.stages.refinement.noisy_moments import refine
+from privgmm.release import Outcome, release
+from privgmm.stages.stage import Bottom, Scene, Stage
 
-__all__ = ["DEMONSTRATIONS", "Reel", "code_of", "demonstration"]
+__all__ = ["DEMONSTRATIONS", "FilmData", "Step", "code_of", "demonstration"]
 
 _OTHER_DRAWS = 40
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Reel:
+class Step:
+    """One step of the film: a scene of a stage, and what the stage gave. NOT private.
+
+    Parameters
+    ----------
+    scene : Scene
+        Its key and its name.
+    stage : Stage
+    before : object
+        What was public before the stage; None for the first stage.
+    after : object
+        What is public after it; `Bottom` if it refused.
+    last : bool
+        Whether no stage of the plan follows.
+    """
+
+    scene: Scene
+    stage: Stage
+    before: Any
+    after: Any
+    last: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FilmData:
     """A finished release and what can be shown of its making. NOT private.
 
     Parameters
     ----------
     dataset : Dataset
     outcome : Outcome
-    made_up : bool
-        True for a demonstration: rows and noise from fixed seeds.
     learner : str
         What fitted the blocks, a name in `privgmm.learners.registry.LEARNERS`.
     """
 
     dataset: Dataset
     outcome: Outcome
-    made_up: bool
     learner: str = DEFAULT_LEARNER
 
     @property
@@ -61,14 +77,20 @@ class Reel:
         """The plan that was followed."""
         return self.outcome.result.plan
 
-    @property
-    def steps(self) -> tuple[str, ...]:
-        """Names of the steps there are to show: a refusal ends with the test."""
-        names = ("Blocks", "Fits", "Distances", "Votes", "Noisy test")
-        if not isinstance(self.outcome.result, Release):
-            return names
-        pick = "Mean" if isinstance(self.plan.space, LiftedSpace) else "Pick"
-        return (*names, pick, "Mask", *(["Refinement"] if self.plan.refine is not None else []))
+    @functools.cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The scenes of every stage that was run, in order; a refusal ends them."""
+        steps: list[Step] = []
+        before = None
+        for stage, drawn in zip(self.plan.stages, self.outcome.curator.drawn, strict=False):
+            after = drawn.value
+            last = stage is self.plan.stages[-1]
+            steps += [
+                Step(scene, stage, before, after, last)
+                for scene in stage.scenes(passed=not isinstance(after, Bottom))
+            ]
+            before = after
+        return tuple(steps)
 
     @functools.cached_property
     def window(self) -> Window:
@@ -103,46 +125,6 @@ class Reel:
             for seed in range(_OTHER_DRAWS)
         )
 
-    @property
-    def coarse(self) -> Mixture:
-        """What came out of the mask."""
-        coarse = self.outcome.curator.coarse
-        return self.representative if coarse is None else coarse
-
-    @property
-    def released(self) -> Mixture | None:
-        """The private mixture, if there is one."""
-        result = self.outcome.result
-        return result.mixture if isinstance(result, Release) else None
-
-    @functools.cached_property
-    def code(self) -> tuple[tuple[Callable[..., Any], ...], ...]:
-        """For each step the functions that did it, in the order they ran."""
-        space, test = type(self.plan.space), type(self.plan.test)
-        votes: tuple[Callable[..., Any], ...] = (friend_counts,)
-        if isinstance(self.plan.test, AgreementTest):
-            votes = (friend_counts, h_index)
-        functions: tuple[tuple[Callable[..., Any], ...], ...] = (
-            (deal,),
-            (_fitting(self.learner, self.plan.n_components),),
-            (settled_distances, space.distances),
-            votes,
-            (test.examine,),
-            (space.representative,),
-            (space.mask,),
-            (refine,),
-        )
-        return functions[: len(self.steps)]
-
-
-def _fitting(name: str, n_components: int) -> Callable[..., Any]:
-    """What fits the blocks."""
-    learner = make_learner(name, n_components)
-    if isinstance(learner, EM):
-        return EM.fit_blocks_with_reasons
-    fitting: Callable[..., Any] = type(learner).fit_blocks
-    return fitting
-
 
 def code_of(function: Callable[..., Any]) -> tuple[str, str]:
     """Where a function is defined, and its source."""
@@ -159,34 +141,37 @@ def _two_clouds() -> Dataset:
     return generate(truth, 30_000, rng=2)
 
 
-def _lifted() -> Reel:
+def _average() -> FilmData:
+    """Many blocks agree, their mean is masked and then refined."""
     data = _two_clouds()
     plan = best_plan(data.n_rows, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
-    return Reel(data, release(data.rows, plan, rng=3), made_up=True)
+    return FilmData(data, release(data.rows, plan, rng=3))
 
 
-def _picked() -> Reel:
+def _pick() -> FilmData:
+    """One of the blocks that agree is picked and masked."""
     data = generate(random_mixture(1, 2, condition=4.0, rng=4), 300_000, rng=5)
     plan = calibrate(
         "tight", epsilon=8.0, delta=1e-4, alpha=1.0, n_components=1, n_features=2, n_blocks=100
     )
-    return Reel(data, release(data.rows, plan, rng=6), made_up=True)
+    return FilmData(data, release(data.rows, plan, rng=6))
 
 
-def _refused() -> Reel:
+def _refusal() -> FilmData:
+    """The paper's constants ask for far more rows than there are: ⊥."""
     data = _two_clouds()
     plan = calibrate("paper", epsilon=1.0, delta=1e-6, alpha=0.5, n_components=2, n_features=2)
-    return Reel(data, release(data.rows, plan, rng=7), made_up=True)
+    return FilmData(data, release(data.rows, plan, rng=7))
 
 
-DEMONSTRATIONS: dict[str, Callable[[], Reel]] = {
-    "average": _lifted,
-    "pick": _picked,
-    "refusal": _refused,
+DEMONSTRATIONS: dict[str, Callable[[], FilmData]] = {
+    "average": _average,
+    "pick": _pick,
+    "refusal": _refusal,
 }
 
 
 @st.cache_resource(show_spinner="Making the film…")
-def demonstration(name: str) -> Reel:
+def demonstration(name: str) -> FilmData:
     """A seeded demonstration on made-up rows, made once."""
     return DEMONSTRATIONS[name]()

@@ -6,8 +6,8 @@ import time
 
 import streamlit as st
 
-from privgmm.dashboard.film.film_data import DEMONSTRATIONS, Reel, code_of, demonstration
-from privgmm.dashboard.film.scenes import Scene, scene
+from privgmm.dashboard.film.film_data import DEMONSTRATIONS, FilmData, code_of, demonstration
+from privgmm.dashboard.film.scenes import SceneView, scene_view
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.jobs import redraw
 from privgmm.dashboard.shared.layout import frame
@@ -27,7 +27,7 @@ _LABELS = {
     "refusal": "A refusal",
 }
 _WRITERS: dict[str, Writer] = {"film": lambda name: _LABELS[name], "step": str}
-_REEL, _PLAYING, _SINCE, _TURN = "film_reel", "film_playing", "film_since", "film_turn"
+_KEPT, _PLAYING, _SINCE, _TURN = "film_data", "film_playing", "film_since", "film_turn"
 
 
 def page() -> None:
@@ -38,19 +38,19 @@ def page() -> None:
         "the paper's line and the code that ran.",
         icon=":material/movie:",
     )
-    reel = _choose()
-    step = _transport(reel)
-    _show(reel, step)
+    film = _choose()
+    step = _transport(film)
+    _show(film, step)
     st.session_state[_SINCE] = time.monotonic()
     if st.session_state.get(_PLAYING):
-        _ticker(len(reel.steps))
+        _ticker(len(film.steps))
     with link:
         # Last, when every widget of the page has its value.
         show_link(written(_WRITERS))
 
 
-def _choose() -> Reel:
-    """The reel to show: the release on display in Explore, or a demonstration."""
+def _choose() -> FilmData:
+    """What to show: the release on display in Explore, or a demonstration."""
     last = state.shown()
     names = ([_YOURS] if last is not None else []) + list(DEMONSTRATIONS)
     with controls_panel("film", border=False):
@@ -65,22 +65,22 @@ def _choose() -> Reel:
             on_change=_from_the_start,
         )
     if chosen == _YOURS and last is not None:
-        kept = st.session_state.get(_REEL)
-        if not (isinstance(kept, Reel) and kept.outcome is last.outcome):
-            kept = Reel(last.dataset, last.outcome, made_up=False, learner=last.settings.learner)
-            st.session_state[_REEL] = kept
+        kept = st.session_state.get(_KEPT)
+        if not (isinstance(kept, FilmData) and kept.outcome is last.outcome):
+            kept = FilmData(last.dataset, last.outcome, learner=last.settings.learner)
+            st.session_state[_KEPT] = kept
         st.caption(
             f":material/person: The release on display in Explore, made from "
             f"{last.settings.data_name}. Watching draws no noise and spends nothing."
         )
         return kept
-    reel = demonstration(chosen if chosen in DEMONSTRATIONS else names[-1])
+    film = demonstration(chosen if chosen in DEMONSTRATIONS else names[-1])
     st.caption(
         ":material/science: **Demonstration**: rows made up and noise drawn from fixed seeds, so "
         "it is the same every time and protects nobody."
         + ("" if last is not None else " Release something in Explore to film that instead.")
     )
-    return reel
+    return film
 
 
 def _from_the_start() -> None:
@@ -104,9 +104,9 @@ def _play(last: int) -> None:
         st.session_state["step"] = 1
 
 
-def _transport(reel: Reel) -> int:
+def _transport(film: FilmData) -> int:
     """Back, play, next and the slider; gives back the step to show."""
-    last = len(reel.steps)
+    last = len(film.steps)
     # A widget's value may be set before it is drawn, not after: the timer leaves a note.
     now = int(st.session_state.pop(_TURN, st.session_state.get("step", 1)))
     if now != st.session_state.get("step", 1) or now > last:
@@ -115,9 +115,8 @@ def _transport(reel: Reel) -> int:
     with st.container(horizontal=True, vertical_alignment="bottom", key="transport"):
         with st.container(horizontal=True, width="content"):
             back, play, forth = st.empty(), st.empty(), st.empty()
-        step = int(
-            st.slider("Step", 1, last, key="step", bind="query-params", on_change=_stop, width=420)
-        )
+        # A slider needs two ends: a stage may refuse in its first and only scene.
+        step = 1 if last == 1 else _step_slider(last)
     back.button(
         "Back",
         icon=":material/skip_previous:",
@@ -144,16 +143,22 @@ def _transport(reel: Reel) -> int:
     )
     st.caption(
         " → ".join(
-            f"**{i} {name}**" if i == step else f"{i} {name}"
-            for i, name in enumerate(reel.steps, 1)
+            f"**{i} {part.scene.label}**" if i == step else f"{i} {part.scene.label}"
+            for i, part in enumerate(film.steps, 1)
         )
     )
     return step
 
 
-def _show(reel: Reel, step: int) -> None:
+def _step_slider(last: int) -> int:
+    return int(
+        st.slider("Step", 1, last, key="step", bind="query-params", on_change=_stop, width=420)
+    )
+
+
+def _show(film: FilmData, step: int) -> None:
     try:
-        now = scene(reel, step)
+        now = scene_view(film, step)
         figure = now.figure()
     except PrivGMMError as problem:
         st.error(f"This step cannot be drawn for this release: {problem}", icon=":material/error:")
@@ -171,13 +176,13 @@ def _show(reel: Reel, step: int) -> None:
         )
         st.caption(now.sharing)
     st.markdown("**The code that ran**")
-    for function in reel.code[step - 1]:
+    for function in now.code:
         place, source = code_of(function)
         st.caption(f":material/code: `{place}`")
         st.code(source, language="python", height=min(420, 60 + 22 * source.count("\n")))
 
 
-def _words(now: Scene, step: int) -> None:
+def _words(now: SceneView, step: int) -> None:
     st.subheader(f"{step} · {now.title}", anchor=False)
     st.markdown(now.words)
     with st.container(horizontal=True):

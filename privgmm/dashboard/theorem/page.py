@@ -176,10 +176,10 @@ def bounds_table(pair: Pair, known: TVBounds, swapped: TVBounds) -> pd.DataFrame
     return pd.DataFrame(rows, columns=["result", "about", "lower", "exact TV", "upper"])
 
 
-def _shown(value: object) -> str:
+def _shown(value: str | float | None) -> str:
     if isinstance(value, str):
         return value
-    return "–" if pd.isna(value) else f"{value:.4g}"  # type: ignore[call-overload]
+    return "–" if value is None or math.isnan(value) else f"{value:.4g}"
 
 
 def _details(pair: Pair, known: TVBounds, swapped: TVBounds) -> None:
@@ -189,8 +189,8 @@ def _details(pair: Pair, known: TVBounds, swapped: TVBounds) -> None:
     with bounds:
         st.dataframe(bounds_table(pair, known, swapped).map(_shown), hide_index=True)
         st.caption(
-            f"Δ is {known.delta:.4g} one way round and {swapped.delta:.4g} the other. TV does not "
-            "care which comes first, so by Remark 1.9 the better of both bounds holds: "
+            f"Δ is {known.delta:.4g} one way round and {swapped.delta:.4g} the other. TV is the "
+            "same either way round, so by Remark 1.9 the better of both bounds holds: "
             f"{max(known.lower, swapped.lower):.4g} ≤ TV ≤ {min(known.upper, swapped.upper):.4g}."
         )
     with constants:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
+from privgmm.privacy.gaussian_pairs import Closeness
 from privgmm.privacy.noise import RandomState, TruncatedLaplace, noise_source
 from privgmm.stages.agreement import lemmas
+from privgmm.stages.agreement.reading import (
+    NoisyLaw,
+    VoteBand,
+    VoteLine,
+    VotesReading,
+    VoteWords,
+)
 from privgmm.stages.agreement.space import Space
-from privgmm.stages.agreement.votes import PrivateTest, Verdict, friend_counts
+from privgmm.stages.agreement.votes import (
+    NoiseClaim,
+    PrivateTest,
+    Standing,
+    Verdict,
+    friend_counts,
+)
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Bottom
+from privgmm.stages.stage import Bottom, Number
 
 __all__ = ["Bottom", "Populous", "PopulousTest", "private_populous_estimator", "settled_distances"]
 
@@ -51,6 +67,16 @@ class PopulousTest:
     delta: float
 
     kind: ClassVar[str] = "populous"
+    counted_by: ClassVar[tuple[Callable[..., Any], ...]] = (friend_counts,)
+    words: ClassVar[VoteWords] = VoteWords(
+        letter="Q",
+        votes="A block's votes are its friends, itself included, as a share of all blocks. The "
+        "mean of the shares is **Q**: 1 if all blocks agree. Changing one block changes Q by less "
+        "than 2/t.",
+        statistic="",
+        change="one row moves it by less than 2/t",
+        picked="",
+    )
 
     def __post_init__(self) -> None:
         positive(self.radius, "radius")
@@ -63,28 +89,91 @@ class PopulousTest:
         return TruncatedLaplace(2 / self.n_blocks, self.epsilon, self.delta)
 
     @property
+    def gaussian_scale(self) -> float:
+        """None: the noise is a truncated Laplace law's."""
+        raise InvalidInput(
+            "the paper's test adds truncated Laplace noise, not Gaussian: choose a plan of a "
+            "method with the exact test"
+        )
+
+    @property
+    def majority(self) -> int:
+        """Line 8: the fewest friends with which a block may be picked, more than 0.6 t."""
+        return int(np.floor(_MAJORITY * self.n_blocks)) + 1
+
+    @property
     def threshold(self) -> float:
         """Line 7: 0.8 plus the largest value the noise can take."""
         return _PASS_SHARE + self.noise.bound
 
     def examine(self, distances: Array, *, rng: RandomState) -> Verdict:
         """Lines 3 to 8: votes, their mean Q, noise, threshold, first populous block."""
-        t = self.n_blocks
         counts = friend_counts(distances, self.radius)
-        q = counts / t
-        statistic = int(counts.sum()) / t**2
-        noisy = statistic + float(self.noise.sample(1, rng=rng)[0])
-        populous = q > _MAJORITY
-        reference = int(np.argmax(populous)) if populous.any() else -1
+        seen = self.standing(counts)
+        noisy = seen.statistic + float(self.noise.sample(1, rng=rng)[0])
         return Verdict(
             # Q >= 0.8 whenever the noisy value passes, and then some q_i > 0.6 exists
-            passed=noisy >= self.threshold and reference >= 0,
+            passed=noisy >= self.threshold and seen.reference >= 0,
             counts=counts,
-            weights=np.asarray(np.arange(t) == reference, dtype=np.float64),
-            reference=reference,
-            statistic=statistic,
+            weights=seen.weights,
+            reference=seen.reference,
+            statistic=seen.statistic,
             noisy_statistic=noisy,
             threshold=self.threshold,
+        )
+
+    def standing(self, counts: IntArray) -> Standing:
+        """The mean share Q, and the first populous block; below Q = 0.8 no noise is enough."""
+        t = self.n_blocks
+        statistic = int(counts.sum()) / t**2
+        populous = counts / t > _MAJORITY
+        reference = int(np.argmax(populous)) if populous.any() else -1
+        return Standing(
+            statistic=statistic,
+            weights=np.asarray(np.arange(t) == reference, dtype=np.float64),
+            reference=reference,
+            may_pass=statistic >= _PASS_SHARE and reference >= 0,
+        )
+
+    def read_votes(self, counts: IntArray) -> VotesReading:
+        """Who may be picked, and the mean share of friends."""
+        t = self.n_blocks
+        median, q = int(np.median(counts)), int(counts.sum()) / t**2
+        mean = float(counts.mean())
+        least = _PASS_SHARE * t
+        return VotesReading(
+            bands=(
+                VoteBand(self.majority, "0.6 t", "more than 0.6 t friends"),
+                VoteBand(0, "", "fewer"),
+            ),
+            lines=(
+                VoteLine("their mean, Q t", (0.5, mean), (t + 0.5, mean), "value"),
+                VoteLine(
+                    "0.8 t: the threshold before its margin for noise",
+                    (0.5, least),
+                    (t + 0.5, least),
+                    "limit",
+                ),
+            ),
+            mark=None,
+            numbers=(
+                Number("Q", f"{q:.3g}", "Mean share of blocks that agree with a block"),
+                Number("Median votes", f"{median}", f"Of {t:,} possible"),
+            ),
+            words=f"Votes of {t:,} blocks in falling order, median {median}; their mean share Q "
+            f"is {q:.3g}.",
+        )
+
+    def noisy_law(self, statistic: float) -> NoisyLaw:
+        """Truncated Laplace noise around Q: nothing lies farther off than its bound."""
+        noise = self.noise
+        reach = np.linspace(-noise.bound, noise.bound, 401)
+        return NoisyLaw(
+            values=statistic + reach,
+            heights=noise.pdf(reach),
+            passes=statistic + reach >= self.threshold,
+            whole=False,
+            words="",
         )
 
     def sentences(self) -> list[str]:
@@ -120,6 +209,39 @@ class PopulousTest:
         """The chance of passing at given friend counts, over the noise."""
         return float(1 - self.noise.cdf(self.threshold - int(counts.sum()) / self.n_blocks**2))
 
+    @property
+    def sensitivity(self) -> float:
+        """``2/t``: see the notes above."""
+        return self.noise.sensitivity
+
+    @property
+    def flank(self) -> int:
+        """A tenth of the blocks, so that four fifths of the votes remain."""
+        return self.n_blocks // 10
+
+    def least_counts(self) -> IntArray:
+        """Every block has four fifths of all as friends."""
+        return np.full(self.n_blocks, math.ceil(_PASS_SHARE * self.n_blocks), dtype=np.int64)
+
+    def noise_claim(self) -> NoiseClaim:
+        """Theorem C.6; off the support of the moved noise it is attained."""
+        price = Closeness(self.epsilon, self.delta)
+        return NoiseClaim("truncated Laplace (Definition C.5)", (price,), rounding=1e-9)
+
+    def noise_delta(self, epsilon: float, shift: float) -> float:
+        """``∫ (f(x) - e^epsilon f(x - shift))+``.
+
+        Off the support of the moved noise everything counts, and is known exactly; on it, where
+        the ratio of densities is at most ``exp(shift / scale)``, the integral is a plain sum.
+        """
+        law = self.noise
+        edge = -law.bound + shift
+        grid = np.linspace(edge, law.bound, 200_001)
+        gain = np.maximum(law.pdf(grid) - math.exp(epsilon) * law.pdf(grid - shift), 0.0)
+        # rounding at a ratio of exactly e^epsilon is not a gain
+        gain = np.where(gain > 1e-12 * law.pdf(grid), gain, 0.0)
+        return float(law.cdf(edge)) + float(np.trapezoid(gain, grid))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         return {
@@ -128,7 +250,7 @@ class PopulousTest:
             "threshold": self.threshold,
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "m": int(np.floor(_MAJORITY * self.n_blocks)) + 1,
+            "m": self.majority,
             "M": None,
             "G": None,
         }
@@ -143,7 +265,7 @@ class Populous(Generic[Item]):
     value : Item or Bottom
         The private output.
     verdict : Verdict
-        NOT private, but for ``passed``.
+        NOT private, except for ``passed``.
     distances : array (t, t)
         NOT private.
     """

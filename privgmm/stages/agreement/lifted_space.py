@@ -13,6 +13,7 @@ are compared only if that cannot happen (`blurred_pairs`).
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import ClassVar
 
@@ -20,16 +21,19 @@ import numpy as np
 
 from privgmm.arrays import Array, BoolArray, IntArray, positive
 from privgmm.distances.all_pairs import component_tables
-from privgmm.distances.matching import bottleneck_matchings
+from privgmm.distances.matching import bottleneck_matching, bottleneck_matchings
 from privgmm.distances.parameters import forward_substitution
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.curves import RenyiCurve, lifted_mask_curve
+from privgmm.privacy.gaussian_pairs import GaussianPair, directions
 from privgmm.privacy.noise import Randomness
 from privgmm.stages.agreement.flatness import nearly_flat
-from privgmm.stages.agreement.lifted_geometry import karcher_mean, lifted_distance, unlift
+from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import LiftedGeometry, component_gaps, pairwise_lifted
-from privgmm.stages.agreement.space import SpaceWords
+from privgmm.stages.agreement.space import ChosenWords, SpaceWords
+from privgmm.stages.agreement.votes import Verdict
+from privgmm.stages.stage import Number
 
 __all__ = ["MEAN_TOLERANCE", "Anchored", "LiftedSpace", "blurred_pairs", "geometry_of"]
 
@@ -110,6 +114,32 @@ class Anchored:
     cholesky: Array
     roots: Array
 
+    def matched(self, other: Anchored) -> tuple[Array, Array]:
+        """Roots (k, d+1, d+1) of both in the coordinates of the data, in one order of labels."""
+        roots, others = (
+            np.asarray(lift(item.weights, item.means, item.cholesky) @ item.roots)
+            for item in (self, other)
+        )
+        table = lifted_distance(roots[:, None], others[None, :])
+        return roots, others[bottleneck_matching(table)[1]]
+
+    def farther(self, gamma: float) -> Anchored:
+        """Components at distance gamma from each of these, in the direction that costs most."""
+        scale = np.ones(self.roots.shape[-1])
+        scale[0] = math.exp(-gamma / 2)
+        return dataclasses.replace(self, roots=self.roots * scale)
+
+    def published(self, other: Anchored, seen: Array) -> Mixture:
+        """The mixture made of a vector (m,) of ``gaussian_pair(self, other)``, not shuffled.
+
+        With ``U_A^-1 U_B = V D W^T``, ``U_A V (I + eta G)`` is a masked root of A and
+        ``U_A V D (I + eta G)`` one of B.
+        """
+        roots, others = self.matched(other)
+        frames = np.linalg.svd(np.linalg.solve(roots, others)).U
+        weights, means, cholesky = unlift(roots @ frames @ seen.reshape(roots.shape))
+        return Mixture.from_roots(weights / weights.sum(), means, cholesky)
+
 
 @dataclasses.dataclass(frozen=True)
 class LiftedSpace:
@@ -130,10 +160,12 @@ class LiftedSpace:
     lifted: ClassVar[bool] = True
     averages: ClassVar[bool] = True
     words: ClassVar[SpaceWords] = SpaceWords(
-        distance="Here the distance is that of lifted matrices, a true metric, and τ stands for "
+        distance="The distance is that of lifted matrices, a true metric, and τ stands for "
         "r/2z. Pairs whose components could be confused count as far apart.",
         chosen_label="Mean",
         chosen_title="Average those that agree",
+        chosen="Instead of one fit, the mean of all fits in the core is taken, in the space of "
+        "lifted matrices, where means exist, are unique, and move little when one block moves.",
         mask="Weight, mean and covariance are one lifted matrix and are masked together.",
         noise="Relative noise of the mask",
     )
@@ -166,12 +198,16 @@ class LiftedSpace:
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
         """The same distances for the pairs (first, second), each from its two fits alone."""
-        tables = component_tables(geometry_of(items), first, second)
+        tables = self.tables(items, first, second)
         values = bottleneck_matchings(tables).values
         if items.n_components == 1:
             return values
         within = np.count_nonzero(tables <= self.clearance, axis=(1, 2))
         return np.where(within == items.n_components, values, np.inf)
+
+    def tables(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
+        """Lifted distances (m, k, k) of all components of the pairs (first, second)."""
+        return component_tables(geometry_of(items), first, second)
 
     def representative(self, items: MixtureBatch, weights: Array, reference: int) -> Anchored:
         """The weighted Karcher means of the aligned components, seen from the reference.
@@ -197,6 +233,25 @@ class LiftedSpace:
             np.stack(means),
         )
 
+    def describe_chosen(self, verdict: Verdict) -> ChosenWords:
+        """The blocks that were averaged, and the largest weight among them."""
+        weights = verdict.weights
+        counted = int((weights > 0).sum())
+        return ChosenWords(
+            f"**{counted} blocks agree and are averaged**, each with a weight that climbs from 0 "
+            "to 1 with its votes. One row moves one of these blocks, so it moves their mean by "
+            "little, and little noise hides that.",
+            f"the mean of the {counted} that count",
+            (
+                Number("Blocks that count", f"{counted} of {weights.size}", "Weight above zero"),
+                Number(
+                    "Largest share",
+                    f"{float(weights.max() / weights.sum()):.2%}",
+                    "The most that one block weighs in what goes to the mask",
+                ),
+            ),
+        )
+
     def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
         """Mask every lifted component, shuffle, unlift, normalise the weights.
 
@@ -213,6 +268,74 @@ class LiftedSpace:
             (item.means + np.einsum("kij,kj->ki", item.cholesky, means))[order],
             (item.cholesky @ cholesky)[order],
         )
+
+    # ----------------------------------------------------------------- what can be attacked
+
+    def distance(self, first: Anchored, second: Anchored) -> float:
+        """Lifted distance of two representatives, components under the best common order.
+
+        ``N = R_1^-1 (U_1^-1 U_2) R_2``, where the roots R are relative to references U; between
+        references the difference of means is taken first.
+        """
+        k, p, _ = first.roots.shape
+        table = np.empty((k, k))
+        for a, b in itertools.product(range(k), range(k)):
+            right = np.concatenate(
+                [second.cholesky[b], (second.means[b] - first.means[a])[:, None]], axis=1
+            )
+            between = np.eye(p)
+            between[: p - 1] = forward_substitution(first.cholesky[a], right)
+            between *= math.sqrt(second.weights[b] / first.weights[a])
+            N = np.linalg.solve(first.roots[a], between @ second.roots[b])
+            table[a, b] = 2 * np.linalg.norm(np.log(np.linalg.svd(N, compute_uv=False)))
+        return float(bottleneck_matchings(table[None]).values[0])
+
+    def scaling(self, radius: float, n_features: int) -> float:  # noqa: ARG002 - the same in any d
+        """The radius itself: scaling a covariance is a straight line in this space."""
+        return radius
+
+    def gaussian_pair(self, item_a: Anchored, item_b: Anchored) -> GaussianPair:
+        """The matrices ``I + eta G`` of each component, as drawn for either representative."""
+        roots_a, roots_b = item_a.matched(item_b)
+        singular = np.linalg.svd(np.linalg.solve(roots_a, roots_b), compute_uv=False)
+        return GaussianPair.joined([GaussianPair.of_matrix(s**2, self.eta) for s in singular])
+
+    def worst_pair(self, gamma: float, n_components: int, n_features: int) -> GaussianPair:
+        """One eigenvalue of ``T_A^-1 T_B`` is ``exp(-gamma)`` and the others are one.
+
+        That is where the divergence is largest (`privacy.curves.lifted_mask_curve`).
+        """
+        ratios = np.ones(n_features + 1)
+        ratios[0] = math.exp(-gamma)
+        return GaussianPair.joined([GaussianPair.of_matrix(ratios, self.eta)] * n_components)
+
+    def hardest_pairs(
+        self, gamma: float, n_features: int, *, rng: np.random.Generator
+    ) -> list[GaussianPair]:
+        """Masked components gamma apart: logarithms of eigenvalues that are gamma long."""
+        return [
+            GaussianPair.of_matrix(np.exp(gamma * u), self.eta)
+            for u in directions(n_features + 1, rng=rng)
+        ]
+
+    def equal_components(self, n: int, n_features: int) -> Anchored:
+        """N equal components, at the origin and of unit covariance."""
+        d = n_features
+        return Anchored(
+            np.full(n, 1 / n),
+            np.zeros((n, d)),
+            np.broadcast_to(np.eye(d), (n, d, d)),
+            np.broadcast_to(np.eye(d + 1), (n, d + 1, d + 1)),
+        )
+
+    def formula(self, n: int, n_features: int, *, rng: np.random.Generator) -> Array:
+        """``(I + eta G)(I + eta G)^T`` read as weight, mean and covariance."""
+        d = n_features
+        root = np.eye(d + 1) + self.eta * rng.standard_normal((n, d + 1, d + 1))
+        square = root @ root.swapaxes(-1, -2)
+        weights = square[:, d, d]
+        means = square[:, 0, d] / weights
+        return np.stack([weights, means, square[:, 0, 0] / weights - means**2])
 
 
 def _relative_roots(items: MixtureBatch, members: IntArray, reference: int) -> Array:

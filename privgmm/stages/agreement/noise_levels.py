@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
@@ -25,31 +26,43 @@ def _gaussian_matrices(p: int) -> Array:
     return np.random.default_rng(6023).standard_normal((draws, p, p))
 
 
-def _mask_quantile(p: int, eta: float, miss: float, kind: str) -> float:
-    """The error of ``P = (I + eta G)(I + eta G)^T``, G p x p, exceeded with chance `miss`.
+_Error = Callable[[Array], Array]
+"""How far off ``P = (I + eta G)(I + eta G)^T`` is, from its eigenvalues (n, p)."""
 
-    `kind` "lifted": ``||ln eig P||``; "paper": ``max(||P - I||_F, ||P^-1 - I||_F)``. From a
-    fixed set of draws, so that the same eta gives the same answer.
+
+def _lifted_error(lam: Array) -> Array:
+    """``||ln eig P||``."""
+    return np.asarray(np.linalg.norm(np.log(lam), axis=1))
+
+
+def _paper_error(lam: Array) -> Array:
+    """``max(||P - I||_F, ||P^-1 - I||_F)``."""
+    return np.asarray(
+        np.maximum(np.linalg.norm(lam - 1, axis=1), np.linalg.norm(1 / lam - 1, axis=1))
+    )
+
+
+def _mask_quantile(p: int, eta: float, miss: float, error: _Error) -> float:
+    """The error of P, G p x p, exceeded with chance `miss`.
+
+    From a fixed set of draws, so that the same eta gives the same answer.
     """
     root = np.eye(p) + eta * _gaussian_matrices(p)
     # half the time of singular values; what squaring loses matters far below any quantile
     lam = np.maximum(np.linalg.eigvalsh(root @ root.transpose(0, 2, 1)), np.finfo(float).tiny)
-    if kind == "lifted":
-        errors = np.linalg.norm(np.log(lam), axis=1)
-    else:
-        errors = np.maximum(np.linalg.norm(lam - 1, axis=1), np.linalg.norm(1 / lam - 1, axis=1))
+    errors = error(lam)
     if p >= _WIDE:
         return float(errors.mean() + errors.std(ddof=1) * norm.isf(miss))
     return float(np.quantile(errors, 1 - miss))
 
 
-def _eta_for(p: int, alpha: float, miss: float, kind: str) -> float:
+def _eta_for(p: int, alpha: float, miss: float, error: _Error) -> float:
     """The eta whose mask stays within alpha except with probability `miss`."""
     # for small eta the error is 2 eta times a chi variable with p (p + 1) / 2 degrees
     guess = alpha / (2 * float(chi.isf(miss, p * (p + 1) / 2)))
 
     def excess(log_eta: float) -> float:
-        return math.log(_mask_quantile(p, math.exp(log_eta), miss, kind) / alpha)
+        return math.log(_mask_quantile(p, math.exp(log_eta), miss, error) / alpha)
 
     low, high = math.log(guess) - 0.1, math.log(guess) + 0.1
     while excess(low) > 0:
@@ -62,10 +75,10 @@ def _eta_for(p: int, alpha: float, miss: float, kind: str) -> float:
 @functools.lru_cache(maxsize=512)
 def lifted_eta(n_features: int, alpha: float, miss: float) -> float:
     """Noise level at which one masked lifted component is within alpha but for chance `miss`."""
-    return _eta_for(n_features + 1, alpha, miss, "lifted")
+    return _eta_for(n_features + 1, alpha, miss, _lifted_error)
 
 
 @functools.lru_cache(maxsize=512)
 def covariance_eta(n_features: int, alpha: float, miss: float) -> float:
     """Noise level at which R_Cov is within alpha, in both norms of dist_Cov, but for `miss`."""
-    return _eta_for(n_features, alpha, miss, "paper")
+    return _eta_for(n_features, alpha, miss, _paper_error)

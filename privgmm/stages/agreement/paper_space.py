@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import ClassVar
 
 import numpy as np
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.distances.all_pairs import ParamGeometry, component_tables, pairwise_dist_param
-from privgmm.distances.matching import bottleneck_matchings
+from privgmm.distances.matching import bottleneck_matching, bottleneck_matchings
 from privgmm.distances.parameters import dist_param
 from privgmm.mixture import Component, Mixture, MixtureBatch
 from privgmm.privacy.curves import RenyiCurve, paper_mask_curve
+from privgmm.privacy.gaussian_pairs import Closeness, GaussianPair, PricedPair, directions
 from privgmm.privacy.noise import Randomness
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.flatness import nearly_flat
-from privgmm.stages.agreement.space import SpaceWords
+from privgmm.stages.agreement.space import ChosenWords, SpaceWords
+from privgmm.stages.agreement.votes import Verdict
 from privgmm.stages.form import Form
+from privgmm.stages.stage import Number
 
 __all__ = ["PaperSpace"]
 
@@ -47,6 +51,7 @@ class PaperSpace:
         distance="τ stands for r/2z.",
         chosen_label="Pick",
         chosen_title="Pick one",
+        chosen="",
         mask="",
         noise="Relative noise of the mask: of weight, mean and covariance",
     )
@@ -73,12 +78,16 @@ class PaperSpace:
     ) -> lemmas.MaskPrice:
         """The price of masking a mixture by Lemmas F.1, F.2, F.6 and 3.5, at a delta in all."""
         part = delta / (6 * n_components)
-        dearest = max(
+        dearest = max(self._lemma_epsilons(gamma, part, n_features))
+        return lemmas.mixture_price(lemmas.MaskPrice(dearest, part), n_components)
+
+    def _lemma_epsilons(self, gamma: float, part: float, d: int) -> tuple[float, float, float]:
+        """What R_W, R_Mean and R_Cov cost at a delta of `part` each."""
+        return (
             lemmas.epsilon_weight(gamma, self.eta_weight, part),
             lemmas.epsilon_mean(gamma, self.eta_mean, part),
-            lemmas.epsilon_covariance(gamma, self.eta_cov, part, n_features),
+            lemmas.epsilon_covariance(gamma, self.eta_cov, part, d),
         )
-        return lemmas.mixture_price(lemmas.MaskPrice(dearest, part), n_components)
 
     def distance(self, first: Mixture, second: Mixture) -> float:
         """``dist_Param`` of two mixtures."""
@@ -96,8 +105,12 @@ class PaperSpace:
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
         """``dist_Param`` of the pairs (first, second), each from its two fits alone."""
+        return bottleneck_matchings(self.tables(items, first, second)).values
+
+    def tables(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
+        """``dist_Comp`` (m, k, k) of all components of the pairs (first, second)."""
         geometry = ParamGeometry(items.weights, items.means, items.cholesky)
-        return bottleneck_matchings(component_tables(geometry, first, second)).values
+        return component_tables(geometry, first, second)
 
     def representative(
         self,
@@ -107,6 +120,24 @@ class PaperSpace:
     ) -> Mixture:
         """The picked fit itself (Algorithm 1, line 8)."""
         return items[reference]
+
+    def describe_chosen(self, verdict: Verdict) -> ChosenWords:
+        """The block that was picked, and its friends."""
+        block = verdict.reference
+        return ChosenWords(
+            f"The first block with enough friends, block **{block + 1}**, speaks for all. "
+            "Whichever block is picked after one row changes has a friend in common with it, so "
+            "the two lie near each other.",
+            "the picked fit",
+            (
+                Number("Picked", f"block {block + 1}", "The first with enough friends"),
+                Number(
+                    "Its friends",
+                    f"{verdict.counts[block]} of {verdict.counts.size}",
+                    "Blocks that agree with it, itself included",
+                ),
+            ),
+        )
 
     def mask_weight(self, weight: float, *, rng: Randomness) -> float:
         """R_W (Algorithm 2, line 2): ``max(0, w + eta_W g)``."""
@@ -151,3 +182,115 @@ class PaperSpace:
         total = weights.sum()
         shares = weights / total if total > 0 else np.full_like(weights, 1 / len(weights))
         return Mixture.from_roots(shares, means, roots)
+
+    # ----------------------------------------------------------------- what can be attacked
+
+    def scaling(self, radius: float, n_features: int) -> float:
+        """``sqrt d ln(1 + radius / sqrt d)``: dist_Param counts it by its larger Frobenius norm."""
+        root = math.sqrt(n_features)
+        return root * math.log1p(radius / root)
+
+    def gaussian_pair(self, item_a: Mixture, item_b: Mixture) -> GaussianPair:
+        """Weight, mean and root of each component as Algorithm 2 draws them for either mixture."""
+        k = item_a.n_components
+        table = np.array(
+            [
+                [dist_param(_single(item_a, i), _single(item_b, j)) for j in range(k)]
+                for i in range(k)
+            ]
+        )
+        twin = item_b.permuted(bottleneck_matching(table)[1])
+        parts = []
+        for j in range(k):
+            ratios = np.linalg.svd(
+                np.linalg.solve(item_a.cholesky[j], twin.cholesky[j]), compute_uv=False
+            )
+            parts += [
+                GaussianPair.of_number(item_a.weights[j], twin.weights[j], self.eta_weight),
+                GaussianPair(
+                    item_a.means[j],
+                    self.eta_mean * item_a.cholesky[j],
+                    twin.means[j],
+                    self.eta_mean * twin.cholesky[j],
+                ),
+                GaussianPair.of_matrix(ratios**2, self.eta_cov),
+            ]
+        return GaussianPair.joined(parts)
+
+    def worst_pair(self, gamma: float, n_components: int, n_features: int) -> GaussianPair:
+        """The largest move of weight and mean, and one covariance ratio at ``1 / (1 + gamma)``.
+
+        The price (`privacy.curves.paper_mask_curve`) adds the three although they share one gamma.
+        """
+        ratios, shift = np.ones(n_features), np.zeros(n_features)
+        ratios[0] = 1 / (1 + gamma)
+        shift[0] = gamma * math.sqrt(ratios[0])
+        return GaussianPair.joined(self._component_parts(gamma, shift, ratios) * n_components)
+
+    def hardest_pairs(
+        self, gamma: float, n_features: int, *, rng: np.random.Generator
+    ) -> list[GaussianPair]:
+        """B_Comp at dist_Comp gamma: weight, mean and covariance all move."""
+        pairs = []
+        for u in directions(n_features, rng=rng):
+            lam = np.where(u > 0, 1 + gamma * u, 1 / (1 - gamma * u))
+            worst = max(np.linalg.norm(lam - 1), np.linalg.norm(1 / lam - 1))
+            lam = 1 + (lam - 1) * min(1.0, gamma / float(worst))
+            for v in directions(n_features, rng=rng)[:2]:
+                # the shift must be within gamma in the norms of both covariances
+                shift = gamma * v / max(1.0, float(np.linalg.norm(v / np.sqrt(lam))))
+                pairs.append(GaussianPair.joined(self._component_parts(gamma, shift, lam)))
+        return pairs
+
+    def lemma_pairs(
+        self, gamma: float, delta: float, n_components: int, n_features: int
+    ) -> tuple[PricedPair, ...]:
+        """R_W, R_Mean and R_Cov at distance gamma, both ways round, as `lemma_price` prices them.
+
+        Each must be (epsilon', delta')-close for the epsilon' that its lemma (F.1, F.2 or F.6)
+        states at ``delta' = delta / (6 k)``.
+        """
+        part = delta / (6 * n_components)
+        ratios, shift = np.ones(n_features), np.zeros(n_features)
+        ratios[0] = 1 / (1 + gamma)
+        shift[-1] = gamma * (math.sqrt(ratios[0]) if n_features == 1 else 1.0)
+        return tuple(
+            PricedPair(one, Closeness(epsilon, part))
+            for epsilon, pair in zip(
+                self._lemma_epsilons(gamma, part, n_features),
+                self._component_parts(gamma, shift, ratios),
+                strict=True,
+            )
+            for one in (pair, pair.swapped())
+        )
+
+    def _component_parts(self, gamma: float, shift: Array, ratios: Array) -> list[GaussianPair]:
+        """R_W, R_Mean and R_Cov: a weight that moves by gamma, a mean by `shift`, and ratios."""
+        d = ratios.size
+        mean = GaussianPair(
+            np.zeros(d),
+            self.eta_mean * np.eye(d),
+            shift,
+            self.eta_mean * np.diag(np.sqrt(ratios)),
+        )
+        return [
+            GaussianPair.of_number(0.0, gamma, self.eta_weight),
+            mean,
+            GaussianPair.of_matrix(ratios, self.eta_cov),
+        ]
+
+    def equal_components(self, n: int, n_features: int) -> Mixture:
+        """N equal components, at the origin and of unit covariance."""
+        d = n_features
+        return Mixture(np.full(n, 1 / n), np.zeros((n, d)), np.broadcast_to(np.eye(d), (n, d, d)))
+
+    def formula(self, n: int, n_features: int, *, rng: np.random.Generator) -> Array:
+        """``max(0, w + eta_W g)``, ``eta_Mean g`` and ``(I + eta_Cov G)(I + eta_Cov G)^T``."""
+        weights = np.maximum(1 / n + self.eta_weight * rng.standard_normal(n), 0.0)
+        means = self.eta_mean * rng.standard_normal(n)
+        rows = np.eye(n_features)[0] + self.eta_cov * rng.standard_normal((n, n_features))
+        return np.stack([weights, means, np.einsum("nj,nj->n", rows, rows)])
+
+
+def _single(mixture: Mixture, j: int) -> Mixture:
+    return Mixture.from_roots([1.0], mixture.means[j : j + 1], mixture.cholesky[j : j + 1])

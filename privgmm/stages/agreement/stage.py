@@ -30,6 +30,8 @@ from privgmm.learners.learner import Learner, block_seeds
 from privgmm.learners.registry import make_learner
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.composition import Price
+from privgmm.privacy.curves import RenyiCurve
+from privgmm.privacy.gaussian_pairs import GaussianPair, PricedPair
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.algorithm_1 import (
@@ -41,7 +43,7 @@ from privgmm.stages.agreement.blocks import deal, rows_of_blocks
 from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.scatter import component_weights, pass_probability, rows_needed
-from privgmm.stages.agreement.space import Space
+from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.votes import (
     AgreementTest,
     PrivateTest,
@@ -126,7 +128,7 @@ class Agreement(Stage):
     if TYPE_CHECKING:
 
         @property
-        def space(self) -> Space[MixtureBatch, Mixture]:
+        def space(self) -> MixtureSpace:
             """Where fits are compared, represented and masked."""
             ...
 
@@ -237,6 +239,30 @@ class Agreement(Stage):
             return steps
         return (*steps, Scene("chosen", self.space.words.chosen_label), Scene("mask", "Mask"))
 
+    # ----------------------------------------------------------------- what can be attacked
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What must hold when one block changes, by the names that `audit.cores` lists."""
+        return ("statistic", "flips", "move")
+
+    @property
+    def shape(self) -> str:
+        """Its sizes in short, to tell it from other stages in a report."""
+        return f"k={self.n_components} d={self.n_features} t={self.n_blocks}"
+
+    def mask_curve(self) -> RenyiCurve | None:
+        """The Rényi price of one masked component; None where lemmas price the mask."""
+        return self.space.mask_curve(self.gamma, self.n_features)
+
+    def lemma_pairs(self) -> tuple[PricedPair, ...]:
+        """The parts of the mask as lemmas price them; none where it has a Rényi price."""
+        return ()
+
+    def worst_pair(self) -> GaussianPair:
+        """What the mask draws for two inputs as far apart as gamma allows, in each component."""
+        return self.space.worst_pair(self.gamma, self.n_components, self.n_features)
+
     # ----------------------------------------------------------------------- plain numbers
 
     def to_dict(self) -> dict[str, Any]:
@@ -304,6 +330,23 @@ class PaperAgreement(Agreement):
         e, dl = max(self.test.epsilon, mask.epsilon), max(self.test.delta, mask.delta)
         return Price.of_budget(Budget(2 * e, 4 * math.exp(e) * dl))
 
+    def mask_curve(self) -> RenyiCurve | None:
+        """None: the mask is priced by `lemma_pairs`."""
+        return None
+
+    def lemma_pairs(self) -> tuple[PricedPair, ...]:
+        """R_W, R_Mean and R_Cov at distance gamma, priced by Lemmas F.1, F.2 and F.6."""
+        return self.space.lemma_pairs(
+            self.gamma, self.test.delta, self.n_components, self.n_features
+        )
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:  # noqa: ARG002 - refused
+        """Raise `InvalidInput`: there is no Rényi account to hold losses against."""
+        raise InvalidInput(
+            "Algorithm 1 as printed is priced by Theorem 2.3, not by a Rényi curve, so its privacy "
+            "losses cannot be held against one: choose a method with an exact account"
+        )
+
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> PaperAgreement:
         """Read the stage back, checked as to form."""
@@ -339,6 +382,11 @@ class PickedAgreement(Agreement):
         """The test's curve and k times that of one masked component."""
         mask = self.space.mask_curve(self.gamma, self.n_features)
         return self.test.price(mask * self.n_components)
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
+        """Privacy losses (n,): what is masked moves by gamma, the test's count by one."""
+        mask = self.worst_pair().losses(n, rng=rng)
+        return mask + self.test.worst_losses(n, rng=rng)
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> PickedAgreement:
@@ -386,10 +434,26 @@ class AveragedAgreement(Agreement):
         """What unique labels need: 0 for one component, else 3 or 5."""
         return required_separation(self.test, self.n_components)
 
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """All members of both cores are near each other, and labels are beyond doubt."""
+        labels = ("doubt",) if self.n_components > 1 else ()
+        return ("statistic", "flips", "diameter", "move", *labels)
+
+    @property
+    def shape(self) -> str:
+        """Its sizes in short, those of the core included."""
+        return f"{super().shape} m={self.test.member} M={self.test.full} G={self.test.core}"
+
     def price(self) -> Price:
         """The test's curve and k times that of one masked component."""
         mask = self.space.mask_curve(self.gamma, self.n_features)
         return self.test.price(mask * self.n_components)
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
+        """Privacy losses (n,): what is masked moves by gamma, the test's count by one."""
+        mask = self.worst_pair().losses(n, rng=rng)
+        return mask + self.test.worst_losses(n, rng=rng)
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> AveragedAgreement:

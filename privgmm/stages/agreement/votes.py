@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,18 +17,34 @@ from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
+from privgmm.privacy.gaussian_pairs import Closeness
 from privgmm.privacy.noise import DiscreteGaussian, RandomState, noise_source
+from privgmm.stages.agreement.reading import (
+    NoisyLaw,
+    VoteBand,
+    VoteLine,
+    VoteMark,
+    VotesReading,
+    VoteWords,
+)
 from privgmm.stages.form import Form
+from privgmm.stages.stage import Number
 
 __all__ = [
     "AgreementTest",
+    "NoiseClaim",
     "PrivateTest",
+    "Standing",
     "Verdict",
     "core_sensitivity",
     "friend_counts",
     "h_index",
     "required_separation",
 ]
+
+_EPSILONS = (0.0, 0.1, 0.3, 1.0, 2.0, 4.0)
+_LEAST_DELTA = 1e-15
+"""Where the claim about the noise is made, and below what it is too small to be checked."""
 
 _WIDEST_NOISE = 1e5
 """Of a test read from a file: wider noise than any number of blocks that fits in memory needs."""
@@ -61,8 +78,55 @@ class Verdict:
     threshold: float
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Standing:
+    """How the votes stand before any noise is drawn. NOT private.
+
+    Parameters
+    ----------
+    statistic : float
+        What noise will be added to.
+    weights : array (t,)
+        How much each block counts in the representative; zero outside the agreeing core.
+    reference : int
+        The first block that qualifies, -1 if none does.
+    may_pass : bool
+        Whether there is noise with which the test passes.
+    """
+
+    statistic: float
+    weights: Array
+    reference: int
+    may_pass: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseClaim:
+    """What is claimed of a test's noise: it hides how far one block moves the statistic.
+
+    Parameters
+    ----------
+    name : str
+        What the noise is called in a report.
+    prices : tuple of Closeness
+        How close the noise is claimed to be to itself moved by the test's sensitivity.
+    rounding : float
+        By how much, relatively, a delta computed for it may exceed its price: positive where the
+        price is attained exactly.
+    """
+
+    name: str
+    prices: tuple[Closeness, ...]
+    rounding: float = 0.0
+
+
 class PrivateTest(Protocol):
     """A private test on a distance matrix."""
+
+    words: ClassVar[VoteWords]
+    """How it is spoken of."""
+    counted_by: ClassVar[tuple[Callable[..., Any], ...]]
+    """The functions that make its statistic out of distances, in the order they run."""
 
     @property
     def n_blocks(self) -> int:
@@ -74,12 +138,56 @@ class PrivateTest(Protocol):
         """How near two fits must be to be friends."""
         ...
 
+    @property
+    def gaussian_scale(self) -> float:
+        """Scale of its noise, if one row moves the statistic by 1 and the noise is Gaussian.
+
+        Raises `InvalidInput` if it is not.
+        """
+        ...
+
     def examine(self, distances: Array, *, rng: RandomState) -> Verdict:
         """Draw the noise and decide."""
         ...
 
     def pass_probability(self, counts: IntArray) -> float:
         """The chance of passing at given friend counts, over the noise."""
+        ...
+
+    def read_votes(self, counts: IntArray) -> VotesReading:
+        """What it reads from friend counts, to be shown. NOT private."""
+        ...
+
+    def noisy_law(self, statistic: float) -> NoisyLaw:
+        """The law of the statistic with its noise, to be shown. NOT private."""
+        ...
+
+    # ------------------------------------------------------------- what the audit asks for
+
+    @property
+    def sensitivity(self) -> float:
+        """How far replacing one block can move the statistic."""
+        ...
+
+    @property
+    def flank(self) -> int:
+        """How many blocks can lie on each of two sides, apart, if the middle is to pass."""
+        ...
+
+    def standing(self, counts: IntArray) -> Standing:
+        """How friend counts are judged, but for the noise. NOT private."""
+        ...
+
+    def least_counts(self) -> IntArray:
+        """Friend counts (t,) that can pass, but only just."""
+        ...
+
+    def noise_claim(self) -> NoiseClaim:
+        """What is claimed of its noise."""
+        ...
+
+    def noise_delta(self, epsilon: float, shift: float) -> float:
+        """The exact delta at epsilon between its noise and the same noise moved by `shift`."""
         ...
 
     def sentences(self) -> list[str]:
@@ -155,6 +263,18 @@ class AgreementTest:
     core: int
 
     kind: ClassVar[str] = "agreement"
+    counted_by: ClassVar[tuple[Callable[..., Any], ...]] = (friend_counts, h_index)
+    words: ClassVar[VoteWords] = VoteWords(
+        letter="h",
+        votes="A block's votes are its friends, itself included. The test asks for a **core**: G "
+        "blocks with M friends each, and then for room to spare. Start at (G, M) and climb one "
+        "friend per block until the staircase of votes is met: the number of steps is **h**. "
+        "Changing one block changes every other count by at most one, and so h by at most one.",
+        statistic="The mean Q is replaced by h, a whole number that one row moves by at most 1, "
+        "which needs less noise than Q.",
+        change="one row moves it by at most 1",
+        picked="At least G blocks have M friends each; the first of them is picked.",
+    )
 
     def __post_init__(self) -> None:
         positive(self.radius, "radius")
@@ -167,6 +287,11 @@ class AgreementTest:
             )
         if not 1 <= self.core <= self.n_blocks:
             raise InvalidInput(f"core must lie in 1..{self.n_blocks}, got {self.core}")
+
+    @property
+    def gaussian_scale(self) -> float:
+        """Sigma."""
+        return self.sigma
 
     @property
     def shortfall(self) -> float:
@@ -189,23 +314,110 @@ class AgreementTest:
     def examine(self, distances: Array, *, rng: RandomState) -> Verdict:
         """Count friends, draw the noise, decide."""
         counts = friend_counts(distances, self.radius)
-        h = h_index(counts, self.full, self.core)
-        z = int(noise_source(rng).discrete_gaussian(self.sigma, 1)[0])
-        qualified = counts >= self.full
+        seen = self.standing(counts)
+        noisy = seen.statistic + int(noise_source(rng).discrete_gaussian(self.sigma, 1)[0])
         return Verdict(
-            passed=h >= 0 and h + z >= self.threshold,
+            passed=seen.may_pass and noisy >= self.threshold,
             counts=counts,
+            weights=seen.weights,
+            reference=seen.reference,
+            statistic=seen.statistic,
+            noisy_statistic=noisy,
+            threshold=self.threshold,
+        )
+
+    def standing(self, counts: IntArray) -> Standing:
+        """The h-index, and everyone's weight in the mean."""
+        h = h_index(counts, self.full, self.core)
+        qualified = counts >= self.full
+        return Standing(
+            statistic=h,
             weights=self.ramp_weights(counts),
             reference=int(np.argmax(qualified)) if qualified.any() else -1,
-            statistic=h,
-            noisy_statistic=h + z,
-            threshold=self.threshold,
+            may_pass=h >= 0,
         )
 
     def pass_probability(self, counts: IntArray) -> float:
         """The chance of passing at given friend counts, over the noise."""
         h = h_index(counts, self.full, self.core)
         return 0.0 if h < 0 else DiscreteGaussian(self.sigma).survival(self.threshold - h)
+
+    def read_votes(self, counts: IntArray) -> VotesReading:
+        """Who may enter the core, and how far it can be climbed from (G, M)."""
+        h = h_index(counts, self.full, self.core)
+        reach = max(h, 0) + max(2, round(0.06 * self.n_blocks))
+        climb = VoteLine(
+            "from (G, M), one friend per block",
+            (self.core, self.full),
+            (self.core + reach, self.full + reach),
+            "guide",
+        )
+        met = VoteMark("they meet: h", f"h = {h}", (self.core + h, self.full + h))
+        return VotesReading(
+            bands=(
+                VoteBand(self.full, "M", f"at least M = {self.full} friends"),
+                VoteBand(self.member, "m", f"at least m = {self.member}"),
+                VoteBand(0, "", "fewer: left out"),
+            ),
+            lines=(climb,),
+            mark=met if h >= 0 else None,
+            numbers=(
+                Number("h", f"{h}", "Blocks and friends to spare; -1 if there is no core"),
+                Number("M friends", f"{self.full}", "A block with so many friends counts fully"),
+                Number("G blocks", f"{self.core}", "So many blocks must have M friends each"),
+                Number("m friends", f"{self.member}", "With fewer, a block does not count at all"),
+            ),
+            words=f"Votes of {counts.size:,} blocks in falling order, median "
+            f"{int(np.median(counts))}; {int((counts >= self.full).sum())} reach M = {self.full}. "
+            f"h is {h}.",
+        )
+
+    def noisy_law(self, statistic: float) -> NoisyLaw:
+        """The discrete Gaussian around h, as far as it can be seen; all of it refuses if h < 0."""
+        law = DiscreteGaussian(self.sigma)
+        seen = np.abs(law.support) <= max(4.5 * self.sigma, self.threshold - statistic + 1)
+        values = np.asarray(statistic + law.support[seen], dtype=np.float64)
+        return NoisyLaw(
+            values=values,
+            heights=law.probabilities[seen],
+            passes=(values >= self.threshold) & (statistic >= 0),
+            whole=True,
+            words=f"Z is a discrete Gaussian of scale {self.sigma:.3g}, and h must exist.",
+        )
+
+    @property
+    def sensitivity(self) -> float:
+        """One: see `h_index`."""
+        return 1.0
+
+    @property
+    def flank(self) -> int:
+        """``t - M``: as many friends as a full block may lack."""
+        return self.n_blocks - self.full
+
+    def least_counts(self) -> IntArray:
+        """G blocks with M friends each, the others alone: h = 0."""
+        return np.where(np.arange(self.n_blocks) < self.core, self.full, 1).astype(np.int64)
+
+    def noise_claim(self) -> NoiseClaim:
+        """The count, moved by one, is priced as if the noise were a Gaussian of that scale."""
+        curve = gaussian_curve(self.sigma)
+        prices = tuple(Closeness(epsilon, curve.delta(epsilon)) for epsilon in _EPSILONS)
+        return NoiseClaim(
+            f"noisy count, sigma={self.sigma:.3g}",
+            tuple(price for price in prices if price.delta > _LEAST_DELTA),
+        )
+
+    def noise_delta(self, epsilon: float, shift: float) -> float:
+        """``sum (P(z) - e^epsilon P(z - shift))+`` over the integers, for a whole shift >= 1."""
+        law, step = DiscreteGaussian(self.sigma).probabilities, round(shift)
+        return float(np.maximum(law[step:] - math.exp(epsilon) * law[:-step], 0.0).sum())
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
+        """Privacy losses (n,) of the noisy count where it moves by one."""
+        law = DiscreteGaussian(self.sigma)
+        z = rng.choice(law.support, size=n, p=law.probabilities)
+        return np.asarray((2 * z + 1) / (2 * law.sigma**2), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privgmm.audit import neighbours as nb
-from privgmm.audit import search
 from privgmm.audit.cores import Mechanism, strain
+from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.mixture import MixtureBatch
 from privgmm.stages.agreement.flatness import LARGEST_CONDITION, nearly_flat, skeel_conditions
 from privgmm.stages.agreement.paper_space import PaperSpace
@@ -57,15 +57,15 @@ def test_a_failed_fit_is_not_judged() -> None:
 @pytest.mark.parametrize(("condition", "friends"), [(1e3, True), (1e6, True), (1e9, False)])
 def test_fits_too_flat_to_compute_with_have_no_friends(condition: float, friends: bool) -> None:
     rng = np.random.default_rng(7)
-    plan = search.small_plan(31, 17, 29, 29, n_components=2, n_features=2)
-    pair = nb.flattened(nb.cloud(plan, 0.02, rng), condition)
-    counts = friend_counts(Mechanism(plan).distances(pair.first.batch()), plan.tau)
+    stage = LiftedMethod.shaped(31, 17, 29, 29, n_components=2, n_features=2)
+    pair = nb.flattened(nb.cloud(stage, 0.02, rng), condition)
+    counts = friend_counts(Mechanism(stage).distances(pair.first.batch()), stage.tau)
     assert (counts > 25).all() if friends else (counts == 0).all()
 
 
 def test_columns_in_different_units_are_not_flat() -> None:
-    plan = search.small_plan(31, 17, 29, 29, n_components=2, n_features=2)
-    pair = nb.cloud(plan, 0.02, np.random.default_rng(8))
+    stage = LiftedMethod.shaped(31, 17, 29, 29, n_components=2, n_features=2)
+    pair = nb.cloud(stage, 0.02, np.random.default_rng(8))
     units = np.array([1e9, 1e-9])
     scaled = pair.mapped(
         lambda fits: dataclasses.replace(
@@ -73,16 +73,16 @@ def test_columns_in_different_units_are_not_flat() -> None:
         ),
         "other units",
     )
-    one, two = (strain(Mechanism(plan), p) for p in (pair, scaled))
+    one, two = (strain(Mechanism(stage), p) for p in (pair, scaled))
     assert one.both
     assert dataclasses.astuple(two) == pytest.approx(dataclasses.astuple(one), rel=1e-9)
 
 
 def test_the_papers_space_keeps_the_same_limit() -> None:
     rng = np.random.default_rng(9)
-    plan = search.small_plan(31, 17, 29, 29, n_components=2, n_features=2)
+    stage = LiftedMethod.shaped(31, 17, 29, 29, n_components=2, n_features=2)
     space = PaperSpace(1.0, 1.0, 1.0)
     for condition, finite in ((1e5, True), (1e9, False)):
-        batch = nb.flattened(nb.cloud(plan, 0.02, rng), condition).first.batch()
+        batch = nb.flattened(nb.cloud(stage, 0.02, rng), condition).first.batch()
         assert np.isfinite(space.distances(batch)).all() == finite
         assert np.isfinite(np.diagonal(space.distances(batch))).all() == finite

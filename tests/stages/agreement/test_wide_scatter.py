@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privgmm.methods.what_if import Question, rows_for
+from privgmm.methods.request import PlanRequest
+from privgmm.methods.what_if import rows_for
 from privgmm.stages.agreement.scatter import (
     is_wide,
     pair_distances,
@@ -64,7 +65,7 @@ def test_small_problems_are_simulated_as_ever() -> None:
 
 def test_large_questions_are_answered() -> None:
     """Fifty components in fifty dimensions: more rows than for thirty, fewer with more epsilon."""
-    small = rows_for(Question(30, 30), "lifted", epsilon=2.0)
-    large = [rows_for(Question(50, 50), "lifted", epsilon=e) for e in (2.0, 8.0)]
+    small = rows_for(PlanRequest(n_components=30, n_features=30, epsilon=2.0))
+    large = [rows_for(PlanRequest(n_components=50, n_features=50, epsilon=e)) for e in (2.0, 8.0)]
     assert small < large[0] < 1e10
     assert large[1] < large[0]

@@ -43,6 +43,18 @@ __all__ = [
 
 _WIDTH = 96
 
+_SELDOM_SET = (
+    "unit",
+    "alpha",
+    "n_blocks",
+    "beta",
+    "smallest_weight",
+    "separation",
+    "forgiving",
+    "refine",
+)
+"""What of a request is written down only where it was set."""
+
 DEFAULT_LEARNER = next(iter(LEARNERS))
 """The name of the learner that `release` takes if it is given none."""
 
@@ -186,22 +198,29 @@ class Run:
         return plan_for(self.request).plan
 
     def plan_code(self) -> str:
-        """The same in Python."""
+        """The same in Python: as short as what was asked allows."""
         asked = self.request
-        promise = (
-            f"    epsilon={asked.epsilon!r},\n    delta={asked.delta!r},\n"
-            f"    n_components={asked.n_components},\n    n_features=data.n_features,\n"
-        )
-        allowance = "    forgiving=True,\n" if asked.forgiving else ""
-        if asked.automatic:
+        bare = PlanRequest(n_components=asked.n_components, n_features=asked.n_features)
+        said = {
+            "method": repr(asked.method),
+            "epsilon": repr(asked.epsilon),
+            "delta": repr(asked.delta),
+            "n_components": repr(asked.n_components),
+            "n_features": "data.n_features",
+        } | {
+            name: repr(getattr(asked, name))
+            for name in _SELDOM_SET
+            if getattr(asked, name) != getattr(bare, name)
+        }
+        settings = "".join(f"    {name}={value},\n" for name, value in said.items())
+        if asked.automatic and asked.refinement is None and asked.unit == bare.unit:
             return (
-                "from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n"
-                f"    method={asked.method!r},\n{promise}{allowance})"
+                f"from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n{settings})"
             )
+        names = ["PlanRequest", *["Refinement"] * (asked.refinement is not None), "plan_for"]
         return (
-            "from privgmm import PlanRequest, plan_for\n\nrequest = PlanRequest(\n"
-            f"    n_rows=data.n_rows,\n    method={asked.method!r},\n{promise}"
-            f"    alpha={asked.alpha!r},\n    n_blocks={asked.n_blocks!r},\n{allowance})\n"
+            f"from privgmm import {', '.join(names)}\n\n"
+            f"request = PlanRequest(\n    n_rows=data.n_rows,\n{settings})\n"
             "plan = plan_for(request).plan"
         )
 

@@ -20,16 +20,17 @@ from streamlit.testing.v1 import AppTest
 from privgmm.dashboard.explore import controls
 from privgmm.dashboard.explore import page as explore
 from privgmm.dashboard.explore import release_job as running
+from privgmm.dashboard.explore.feasibility import feasibility_of
 from privgmm.dashboard.explore.possible_releases import Cloud
 from privgmm.dashboard.explore.release_job import Running
 from privgmm.dashboard.explore.result import comparison_table, error_of, matched, record
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.answers import BOARD
+from privgmm.dashboard.shared.answers import BOARD, fewest_rows
 from privgmm.dashboard.shared.format import (
     chance_in_words,
     count_in_words,
     escaped,
-    method_label,
+    method_title,
     spreads_apart,
     times_short,
 )
@@ -38,13 +39,16 @@ from privgmm.dashboard.shared.state import Settings, Shown
 from privgmm.data.datasets import load_sample, random_mixture
 from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import PrivGMMError
-from privgmm.learners import registry as choice
+from privgmm.learners import registry as learners
 from privgmm.learners.em import EM
 from privgmm.learners.registry import LEARNERS, LearnerKind
-from privgmm.methods import METHODS
+from privgmm.methods import registry
+from privgmm.methods.planner import plan_for
+from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
+from privgmm.methods.what_if import rows_for
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows, SampleRows, script
-from privgmm.release import Outcome, Refusal, Release, release
+from privgmm.release import Outcome, PreparedRelease, Refusal, Release, prepare
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -123,8 +127,18 @@ def test_nothing_is_drawn_before_the_button() -> None:
 
 
 def test_every_method_is_offered() -> None:
-    control = _open().segmented_control(key="method")
-    assert control.options == [method_label(method) for method in METHODS]
+    app = _open()
+    control = app.segmented_control(key="method")
+    assert control.options == [registry.get(name).title for name in registry.names()]
+    assert control.value == DEFAULT_METHOD
+    assert registry.get(DEFAULT_METHOD).sentence[1:] in _words(app)
+    app.segmented_control(key="method").set_value("paper").run()
+    assert "Algorithms 1 and 2 with the paper's own constants." in _words(app)
+
+
+def test_a_method_that_is_gone_goes_by_its_name() -> None:
+    assert method_title("lifted") == "Lifted"
+    assert method_title("forgotten") == "Forgotten"
 
 
 # Verdicts
@@ -251,7 +265,7 @@ def _held_release(
     """A release that waits to be let go on, before or after the ledger is told."""
     at_gate, go = threading.Event(), threading.Event()
 
-    def held(*arguments: Any, **options: Any) -> Outcome:
+    def held(*arguments: Any, **options: Any) -> PreparedRelease:
         step = options.pop("progress")
 
         def progress(done: int, total: int) -> None:
@@ -260,13 +274,18 @@ def _held_release(
                 go.wait(60)
             step(done, total)
 
-        outcome = release(*arguments, progress=progress, **options)
+        return prepare(*arguments, progress=progress, **options)
+
+    def drawn(self: PreparedRelease, *arguments: Any) -> Outcome:
+        outcome = draw(self, *arguments)
         if told:
             at_gate.set()
             go.wait(60)
         return outcome
 
-    monkeypatch.setattr(running, "release", held)
+    draw = PreparedRelease.draw
+    monkeypatch.setattr(running, "prepare", held)
+    monkeypatch.setattr(PreparedRelease, "draw", drawn)
     return at_gate, go
 
 
@@ -307,11 +326,13 @@ def test_cancel_after_the_noise_comes_too_late(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_trouble_after_spending_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: Any, **options: Any) -> Outcome:
-        release(*arguments, **options)
+    draw = PreparedRelease.draw
+
+    def broken(self: PreparedRelease, *arguments: Any) -> Outcome:
+        draw(self, *arguments)
         raise PrivGMMError("the machine caught *fire*")
 
-    monkeypatch.setattr(running, "release", broken)
+    monkeypatch.setattr(PreparedRelease, "draw", broken)
     app = _press(_open(method="Paper", n="10,000"))
     assert any("The budget is spent, but there is no result" in e.value for e in app.error)
     assert any(r"caught \*fire\*" in e.value for e in app.error)
@@ -367,6 +388,71 @@ def test_a_plan_that_cannot_be_made_disables_the_button() -> None:
     app = _settled(_open(n="10,000", auto="false", t="5"))
     assert "too few" in app.warning[0].value
     assert app.button(key="release").disabled
+
+
+def test_with_auto_off_the_method_chooses_the_blocks_that_are_left_empty() -> None:
+    """The one policy of every door: `plan_for` answers, for the rows at hand."""
+    app = _press(_open(n="100,000", auto="false", seeded="true"))
+    last = _shown(app)
+    request = last.settings.request
+    assert (request.alpha, request.n_blocks) == (DEFAULT_ALPHA, None)
+    assert last.outcome.result.plan == plan_for(request).plan == last.run.plan()
+    assert "n_blocks" not in script(last.run)
+    few = _settled(_open(n="10,000", auto="false"))
+    answer = plan_for(request.but(n_rows=10_000))
+    assert answer.shortage
+    assert f"{count_in_words(answer.plan.rows_needed())} rows" in few.warning[0].value
+    assert not few.button(key="release").disabled
+
+
+def test_more_blocks_than_rows_are_refused_in_words_and_nothing_is_drawn() -> None:
+    app = _open(n="10,000", auto="false", t="50000")
+    assert r"at most the 10,000 rows, got 50,000" in app.error[0].value
+    assert "release" not in [button.key for button in app.button]
+    assert len(app.get("plotly_chart")) == 1
+    app.number_input(key="t").set_value(None).run()
+    assert not app.error
+    assert app.button(key="release")
+
+
+ASKED = PlanRequest(n_components=2, n_features=2, n_rows=30_000, epsilon=8.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "enough"),
+    [
+        ({}, True),
+        ({"n_rows": 2_000}, False),
+        ({"method": "tight"}, False),
+        ({"method": "paper"}, False),
+        ({"alpha": 0.5, "n_blocks": 200}, True),
+        ({"alpha": 0.5, "n_blocks": 200, "n_rows": 1_500}, False),
+        ({"alpha": 0.5, "n_blocks": 200, "n_rows": 1_000}, False),
+    ],
+)
+def test_rows_are_said_to_do_where_their_number_is_enough(
+    changes: dict[str, object], enough: bool
+) -> None:
+    request = ASKED.but(**changes)
+    assert feasibility_of(request).enough in (enough, None)
+    BOARD.settle()
+    known = feasibility_of(request)
+    assert known.enough == enough
+    assert known.needed is not None
+    if request.by_hand or not enough:
+        assert (known.needed <= request.rows) == enough
+
+
+def test_rows_of_methods_are_compared_at_what_each_promises() -> None:
+    """At the same alpha where alpha is the promise; blocks and what one allows for fall away."""
+    request = ASKED.but(alpha=0.75, n_blocks=50)
+    assert fewest_rows(request, "tight").result(60) == rows_for(
+        ASKED.but(method="tight", alpha=0.75)
+    )
+    assert fewest_rows(request, "lifted").result(60) == rows_for(ASKED)
+    forgiving = ASKED.but(forgiving=True)
+    assert fewest_rows(forgiving, "lifted").result(60) == rows_for(forgiving)
+    assert fewest_rows(forgiving, "paper").result(60) == rows_for(ASKED.but(method="paper"))
 
 
 # Data
@@ -506,7 +592,7 @@ def shy(monkeypatch: pytest.MonkeyPatch) -> LearnerKind:
     """One more learner to choose: EM with a single start, said to take one component at most."""
     kind = LearnerKind("shy", "Shy", "Good at little.", 1, lambda k: EM(k, n_restarts=1))
     choices = {**LEARNERS, "shy": kind}
-    for module in (choice, controls, explore, state):
+    for module in (learners, controls, explore, state):
         monkeypatch.setattr(module, "LEARNERS", choices)
     return kind
 
@@ -535,7 +621,7 @@ def test_the_chosen_learner_fits_and_is_written_down(shy: LearnerKind) -> None:
     last = _shown(app)
     assert last.settings.learner == "shy"
     assert "make_learner('shy', plan.n_components)" in script(last.run)
-    fitter = last.outcome.curator._learner
+    fitter = last.outcome.curator._agreement.learner
     assert isinstance(fitter, EM)
     assert fitter.n_restarts == 1
     (account,) = app.session_state["explore_ledgers"].values()
@@ -550,13 +636,14 @@ def test_a_forgiving_plan_is_chosen_kept_in_the_link_and_written_down() -> None:
     app = _open(n="300,000", k="1", true_k="1", forgiving="true", seeded="true")
     assert app.toggle(key="forgiving").value
     last = _shown(_press(app))
-    assert last.settings.forgiving
+    assert last.settings.request.forgiving
     assert "forgiving=True" in script(last.run)
     plan = last.outcome.result.plan
-    assert plan == last.run.plan(300_000, 2)
+    assert plan == last.run.plan()
     app.toggle(key="forgiving").set_value(False).run()
     assert "belongs to earlier settings: forgiving was True" in _words(app)
-    assert plan != dataclasses.replace(last.run, forgiving=False).plan(300_000, 2)
+    plain = last.run.request.but(forgiving=False)
+    assert plan != dataclasses.replace(last.run, request=plain).plan()
     # it is the planner's business: with knobs in hand there is none
     app.toggle(key="auto").set_value(False).run()
     assert "forgiving" not in [toggle.key for toggle in app.toggle]
@@ -700,7 +787,8 @@ def test_code_is_that_of_the_run(released: AppTest) -> None:
     last = _shown(released)
     run = last.run
     assert run.rows == GeneratedRows("well_separated", 2, 2, 30_000, 1)
-    assert run.plan(last.dataset.n_rows, 2) == last.outcome.result.plan
+    assert run.request == last.settings.request
+    assert run.plan() == last.outcome.result.plan
     assert (run.seed, run.rows.load()) == (0, last.dataset)
     labels = [button.proto.label for button in released.get("download_button")]
     assert labels == ["Record (JSON)", "Picture (HTML)", "Notebook", "Script"]
@@ -746,11 +834,32 @@ def test_error_needs_equal_numbers_of_components() -> None:
 
 def test_settings_name_what_changed() -> None:
     data = load_sample("old_faithful")
-    first = Settings(data.fingerprint, data.name, "paper", 1.0, 1e-6, 0.5, 2, None, None)
-    second = Settings("other", "other", "paper", 2.0, 1e-6, 0.5, 2, 50, None)
+    request = PlanRequest(
+        n_components=2, n_features=2, n_rows=data.n_rows, method="paper", alpha=0.5
+    )
+    first = Settings(data.fingerprint, data.name, request, None)
+    second = Settings("other", "other", request.but(epsilon=2.0, n_blocks=50), None)
     assert first.changes_since(first) == []
     assert second.changes_since(first) == ["data was old_faithful", "ε was 1.0", "blocks was auto"]
-    assert second.run(SampleRows("old_faithful"), 50).n_blocks == 50
+    assert second.run(SampleRows("old_faithful")).request == second.request
+    third = Settings(
+        data.fingerprint,
+        data.name,
+        request.but(
+            method="lifted", delta=1e-7, alpha=None, n_components=3, n_rows=99, forgiving=True
+        ),
+        7,
+        "moments",
+    )
+    assert third.changes_since(first) == [
+        "method was paper",
+        "learner was em",
+        "δ was 1e-06",
+        "α was 0.5",
+        "components was 2",
+        "noise seed was auto",
+        "forgiving was False",
+    ]
 
 
 @pytest.mark.parametrize(

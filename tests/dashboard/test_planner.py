@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import threading
@@ -13,13 +12,23 @@ from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.planner import solve as foresight
 from privgmm.dashboard.planner.page import answer_in_words, heading, variations
-from privgmm.dashboard.planner.solve import ALPHA, BOARD, EPSILON, ORDER, ROWS, Asked, telling_rows
+from privgmm.dashboard.planner.solve import (
+    ALPHA,
+    BOARD,
+    EPSILON,
+    ROWS,
+    Asked,
+    methods_in_order,
+    telling_rows,
+)
 from privgmm.dashboard.shared.format import count_in_words
-from privgmm.methods.plan import Method
-from privgmm.methods.what_if import Question, alpha_for, epsilon_for, rows_for
+from privgmm.methods import registry
+from privgmm.methods.request import PlanRequest
+from privgmm.methods.what_if import alpha_for, epsilon_for, error_for, rows_for
 
 ROOT = Path(__file__).resolve().parents[2]
-PLANE = Question(2, 2)
+PLANE = PlanRequest(n_components=2, n_features=2, n_rows=10**10, alpha=0.5)
+ORDER = ("lifted", "tight", "paper")
 
 
 def _open(**link: str) -> AppTest:
@@ -57,10 +66,14 @@ def _words(app: AppTest) -> str:
 
 
 def test_rows_are_those_of_the_package(app: AppTest) -> None:
-    assert [metric.label for metric in app.metric] == [heading(ROWS, method) for method in ORDER]
-    rows = [rows_for(PLANE, method, epsilon=1.0, alpha=0.5) for method in ORDER]
+    assert tuple(method.name for method in methods_in_order()) == ORDER
+    assert [metric.label for metric in app.metric] == [
+        heading(ROWS, registry.get(name)) for name in ORDER
+    ]
+    rows = [rows_for(PLANE.but(method=name)) for name in ORDER]
     assert _answers(app) == [count_in_words(n) for n in rows]
-    assert count_in_words(rows[2] / rows[0]) in _words(app)
+    assert f"Paper takes **{count_in_words(rows[2])} rows** for it" in _words(app)
+    assert f"Lifted {count_in_words(rows[2] / rows[0])} times fewer" in _words(app)
     assert "Overlap makes block fits scatter more" in _words(app)
     assert len(app.get("plotly_chart")) == 2
 
@@ -68,15 +81,16 @@ def test_rows_are_those_of_the_package(app: AppTest) -> None:
 def test_real_data_can_be_allowed_for() -> None:
     app = _open(allow="true")
     assert app.toggle(key="allow").value
-    kind = dataclasses.replace(PLANE, forgiving=True)
-    rows = [rows_for(kind, method, epsilon=1.0, alpha=0.5) for method in ORDER]
+    lifted = rows_for(PLANE.but(forgiving=True))
+    rows = [lifted, *(rows_for(PLANE.but(method=name)) for name in ORDER[1:])]
     assert _answers(app) == [count_in_words(n) for n in rows]
-    assert rows[0] > rows_for(PLANE, ORDER[0], epsilon=1.0)
+    assert lifted > rows_for(PLANE)
 
 
 def test_epsilon_is_solved_for() -> None:
     app = _open(solve=EPSILON, rows="10 billion")
-    expected = [epsilon_for(PLANE, method, n_rows=1e10, alpha=0.5) for method in ORDER]
+    lifted = epsilon_for(PLANE.but(alpha=None))
+    expected = [lifted, *(epsilon_for(PLANE.but(method=name)) for name in ORDER[1:])]
     assert _answers(app) == [answer_in_words(EPSILON, value) for value in expected]
     assert _answers(app)[2] == "out of reach"
     assert "Each curve is drawn at the ε found" in _words(app)
@@ -87,11 +101,13 @@ def test_epsilon_is_solved_for() -> None:
 def test_alpha_is_solved_for() -> None:
     app = _open(solve=ALPHA, rows="10 billion")
     lifted, tight, paper = _answers(app)
-    assert tight == answer_in_words(ALPHA, alpha_for(PLANE, "tight", n_rows=1e10, epsilon=1.0))
+    assert tight == answer_in_words(ALPHA, alpha_for(PLANE.but(method="tight")))
     assert paper == "out of reach"
+    assert lifted == answer_in_words(ALPHA, error_for(PLANE))
     # ten billion rows, two components: an error of the order of 1e-5 per unit spread
     assert 1e-5 < float(lifted) < 1e-4
-    assert app.metric[0].label == "Lifted · error"
+    assert [metric.label for metric in app.metric] == ["Lifted · error", "Tight · α", "Paper · α"]
+    assert "For Paper and Tight the answer is an α that can be promised; for Lifted" in _words(app)
 
 
 def test_too_few_rows_for_anything() -> None:
@@ -111,14 +127,15 @@ def test_a_weight_that_cannot_be_is_refused_in_words(app: AppTest) -> None:
 
 
 def test_one_component_has_no_smallest_weight() -> None:
-    names = [name for name, _ in variations(Asked(ROWS, Question(1, 1), 1.0, 0.5, 1e5))]
+    line = PlanRequest(n_components=1, n_features=1, n_rows=10**5, alpha=0.5)
+    names = [name for name, _ in variations(Asked(ROWS, line))]
     assert "a component half as large" not in names
     assert "one more component" in names
 
 
 def test_what_ifs_change_one_thing_each() -> None:
     for unknown in (ROWS, EPSILON, ALPHA):
-        asked = Asked(unknown, Question(2, 2, smallest_weight=0.4), 1.0, 0.5, 1e5)
+        asked = Asked(unknown, PLANE.but(smallest_weight=0.4))
         (first, same), *others = variations(asked)
         assert (first, same) == ("as asked", asked)
         assert len({name for name, _ in others}) == len(others)
@@ -129,12 +146,32 @@ def test_what_ifs_change_one_thing_each() -> None:
         assert "one more component" not in dict(others)
 
 
+@pytest.mark.parametrize("unknown", [ROWS, EPSILON, ALPHA])
+def test_what_does_not_matter_to_a_method_makes_no_other_question(unknown: str) -> None:
+    """Each answer is worked out once, whatever the controls hold that do not count for it."""
+    idle: dict[str, dict[str, object]] = {
+        ROWS: {"n_rows": 7},
+        EPSILON: {"epsilon": 7.0},
+        ALPHA: {"alpha": 0.7},
+    }
+    asked = Asked(unknown, PLANE)
+    other = Asked(unknown, PLANE.but(**idle[unknown]))
+    for method in registry.all_methods():
+        mine = asked.of_method(method.name)
+        assert mine == other.of_method(method.name)
+        assert mine.request.method == method.name
+        method.check(Asked(unknown, PLANE.but(forgiving=True)).of_method(method.name).request)
+        finer = Asked(unknown, PLANE.but(alpha=0.05)).of_method(method.name)
+        matters = method.error_is_promised and unknown != ALPHA
+        assert (finer != mine) == matters
+
+
 def test_what_ifs_are_worked_out_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Asked] = []
 
-    def solved(asked: Asked, method: Method) -> float:
+    def solved(asked: Asked) -> float:
         seen.append(asked)
-        return {"lifted": 2e4, "tight": 3e8, "paper": math.inf}[method]
+        return {"lifted": 1e5, "tight": 3e8, "paper": math.inf}[asked.request.method]
 
     monkeypatch.setattr(foresight, "solve", solved)
     # a question nobody else asks: answers are kept for as long as the process lives
@@ -144,9 +181,10 @@ def test_what_ifs_are_worked_out_when_asked_for(monkeypatch: pytest.MonkeyPatch)
     _settled(app.toggle(key="whatif").set_value(True).run())
     table = app.dataframe[0].value
     assert table["what if"][0] == "as asked"
-    assert table[heading(ROWS, "paper")].tolist() == ["out of reach"] * len(table)
-    assert table[heading(ROWS, "lifted")].tolist() == ["20,000"] * len(table)
-    assert {asked.question.n_features for asked in seen} == {2, 3}
+    assert table.columns.tolist() == ["what if", "Lifted · rows", "Tight · rows", "Paper · rows"]
+    assert table["Paper · rows"].tolist() == ["out of reach"] * len(table)
+    assert table["Lifted · rows"].tolist() == ["100,000"] * len(table)
+    assert {asked.request.n_features for asked in seen} == {2, 3}
 
 
 def test_while_it_works_the_page_answers_and_marks_what_is_old(
@@ -156,9 +194,9 @@ def test_while_it_works_the_page_answers_and_marks_what_is_old(
     go = threading.Event()
     real = foresight.solve
 
-    def held(asked: Asked, method: Method) -> float:
+    def held(asked: Asked) -> float:
         assert go.wait(60)
-        return real(asked, method)
+        return real(asked)
 
     monkeypatch.setattr(foresight, "solve", held)
     before = _answers(app)
@@ -175,9 +213,7 @@ def test_while_it_works_the_page_answers_and_marks_what_is_old(
         go.set()
     _settled(app)
     assert _answers(app) != before
-    assert _answers(app)[0] == count_in_words(
-        rows_for(Question(2, 2, delta=1e-7), "lifted", epsilon=1.0)
-    )
+    assert _answers(app)[0] == count_in_words(rows_for(PLANE.but(delta=1e-7)))
     assert _curves(app) == curves
     assert "Working out" not in _words(app)
 

@@ -16,20 +16,25 @@ import numpy as np
 import pytest
 from nbclient import NotebookClient
 
+import privgmm
 from privgmm.errors import InvalidInput
 from privgmm.learners import registry as choice
 from privgmm.learners.em import EM
 from privgmm.learners.registry import LearnerKind
+from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import FileRows, GeneratedRows, Run, SampleRows, notebook, script
 from privgmm.release import Outcome, Release, release
+from privgmm.stages.refinement.noisy_moments import Refinement
 
-SEEDED = Run(GeneratedRows("well_separated", 2, 2, 30_000, 1), "lifted", 6.0, 1e-6, 2, seed=3)
+ASKED = PlanRequest(n_components=2, n_features=2, n_rows=30_000, epsilon=6.0, delta=1e-6)
+SEEDED = Run(GeneratedRows("well_separated", 2, 2, 30_000, 1), ASKED, seed=3)
+FAITHFUL = PlanRequest(n_components=2, n_features=2, n_rows=272)
 
 
 def made(run: Run) -> Outcome:
     data = run.rows.load()
-    return release(data.rows, run.plan(data.n_rows, data.n_features), rng=run.seed)
+    return release(data.rows, run.plan(), rng=run.seed)
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +108,7 @@ def test_notebook_names_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     run = dataclasses.replace(SEEDED, learner="gentle")
     names = executed(notebook(run))
     data = run.rows.load()
-    plan = run.plan(data.n_rows, data.n_features)
-    expected = release(data.rows, plan, learner=EM(2, n_restarts=1), rng=run.seed).result
+    expected = release(data.rows, run.plan(), learner=EM(2, n_restarts=1), rng=run.seed).result
     assert isinstance(expected, Release)
     assert names["private"] == expected.mixture
     assert "learner" not in script(SEEDED)
@@ -124,7 +128,8 @@ def test_notebook_follows_the_format() -> None:
 
 def test_a_refusal_is_reproduced_too(capsys: pytest.CaptureFixture[str]) -> None:
     rows = GeneratedRows(None, 2, 1, 10_000, 5, separation=2.5)
-    run = Run(rows, "paper", 1.0, 1e-6, 2, alpha=0.5, seed=1)
+    asked = PlanRequest(n_components=2, n_features=1, n_rows=10_000, method="paper", alpha=0.5)
+    run = Run(rows, asked, seed=1)
     names = executed(notebook(run))
     assert not names["outcome"].released
     assert np.array_equal(names["data"].rows, rows.load().rows)
@@ -149,7 +154,7 @@ def test_files_are_read_by_the_name_given(tmp_path: Path, monkeypatch: pytest.Mo
     exec(rows.code(), names)
     assert names["data"].rows.tolist() == [[2, 1], [4, 3]]
     assert names["data"] == rows.load()
-    ast.parse(script(Run(rows, "lifted", 1.0, 1e-6, 2)))
+    ast.parse(script(Run(rows, FAITHFUL)))
     noisy = FileRows(name, ("b b", "a"), (("b b", 1.0),))
     exec(noisy.code(), names)
     assert names["data"] == noisy.load()
@@ -160,7 +165,7 @@ def test_files_are_read_by_the_name_given(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_fresh_noise_is_said_to_be_fresh() -> None:
-    run = Run(SampleRows("old_faithful"), "lifted", 1.0, 1e-6, 2)
+    run = Run(SampleRows("old_faithful"), FAITHFUL)
     for text in (script(run), notebook(run)):
         assert "fresh" in text
         assert "rng" not in text
@@ -171,25 +176,41 @@ def test_fresh_noise_is_said_to_be_fresh() -> None:
 
 def test_script_reads_well() -> None:
     """It parses, no line is longer than a screen, and its imports are public names."""
-    text = script(SEEDED)
-    assert max(len(line) for line in text.splitlines()) <= 100
-    modules = {
-        node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)
-    }
-    assert modules == {"privgmm", "privgmm.data.datasets"}
+    by_hand = dataclasses.replace(SEEDED, request=ASKED.but(alpha=0.5, n_blocks=400))
+    for run in (SEEDED, by_hand):
+        text = script(run)
+        assert max(len(line) for line in text.splitlines()) <= 100
+        imports = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
+        assert {node.module for node in imports} == {"privgmm", "privgmm.data.datasets"}
+        names = {a.name for node in imports if node.module == "privgmm" for a in node.names}
+        assert names <= set(privgmm.__all__)
+    assert "n_blocks=400" in text
+    assert "beta" not in text
+
+
+WAYS_TO_ASK: tuple[dict[str, object], ...] = (
+    {},
+    {"method": "tight", "alpha": 0.75, "n_blocks": 400, "epsilon": 1.0},
+    {"method": "paper", "alpha": 0.3, "epsilon": 0.5, "delta": 1e-7, "n_components": 3},
+    {"alpha": 0.5},
+    {"alpha": 0.5, "refine": True},
+    {"forgiving": True, "n_components": 1, "epsilon": 10.0},
+    {"beta": 0.05, "smallest_weight": 0.4, "separation": 6.0, "refine": False},
+    {"unit": "person"},
+    {"alpha": 0.5, "n_blocks": 300, "refine": Refinement((30.0,), (4.0,))},
+)
 
 
 def test_what_is_written_is_what_runs() -> None:
     """The plan in the code equals the plan of the run, for every way to ask for one."""
     data = SEEDED.rows.load()
-    for run in (
-        SEEDED,
-        Run(SEEDED.rows, "tight", 1.0, 1e-6, 2, alpha=0.75, n_blocks=400),
-        Run(SEEDED.rows, "paper", 0.5, 1e-7, 3, alpha=0.3),
-    ):
+    for changes in WAYS_TO_ASK:
+        run = dataclasses.replace(SEEDED, request=ASKED.but(**changes))
         names: dict[str, Any] = {"data": data}
         exec(run.plan_code(), names)
-        assert names["plan"] == run.plan(data.n_rows, data.n_features)
+        assert names["plan"] == run.plan()
+        if "request" in names:
+            assert names["request"] == run.request
 
 
 def test_unknown_kinds_are_refused() -> None:

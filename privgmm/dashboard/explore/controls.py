@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from privgmm.dashboard.shared.format import METHOD_WORDS, method_label
+from privgmm.dashboard.shared.format import method_title
 from privgmm.dashboard.shared.sliders import (
     choose_alpha,
     choose_delta,
@@ -14,26 +14,33 @@ from privgmm.dashboard.shared.sliders import (
 from privgmm.dashboard.shared.state import Settings
 from privgmm.data.datasets import Dataset
 from privgmm.learners.registry import LEARNERS
-from privgmm.methods import METHODS
+from privgmm.methods import registry
+from privgmm.methods.request import DEFAULT_METHOD, FEWEST_BLOCKS, PlanRequest
 
 __all__ = ["choose_settings", "show_misfit"]
 
 
 def choose_settings(dataset: Dataset) -> Settings:
-    """Draw the panel and give back what was chosen."""
-    method = st.segmented_control(
+    """Draw the panel and give back what was chosen.
+
+    Raises
+    ------
+    InvalidInput
+        If what was chosen cannot be asked of so many rows.
+    """
+    name = st.segmented_control(
         "Method",
-        METHODS,
-        default=METHODS[-1],
+        registry.names(),
+        default=DEFAULT_METHOD,
         required=True,
-        format_func=method_label,
+        format_func=method_title,
         key="method",
         bind="query-params",
         persist_state="session",
         width="stretch",
     )
-    if method in METHOD_WORDS:
-        st.caption(f"{METHOD_WORDS[method][1].capitalize()}.")
+    method = registry.get(name)
+    st.caption(f"{method.sentence[:1].upper()}{method.sentence[1:]}.")
     k = st.number_input(
         "Components to fit",
         1,
@@ -49,20 +56,20 @@ def choose_settings(dataset: Dataset) -> Settings:
     delta = choose_delta("delta")
     automatic = _choose_automatic()
     alpha, n_blocks = (None, None) if automatic else _choose_accuracy()
-    forgiving = automatic and method == "lifted" and choose_forgiving("forgiving")
-    return Settings(
-        data=dataset.fingerprint,
-        data_name=dataset.name,
-        method=method,
+    forgiving = automatic and method.takes_forgiving and choose_forgiving("forgiving")
+    seed = _choose_noise()
+    request = PlanRequest(
+        n_components=int(k),
+        n_features=dataset.n_features,
+        n_rows=dataset.n_rows,
         epsilon=epsilon,
         delta=delta,
+        method=method.name,
         alpha=alpha,
-        n_components=int(k),
         n_blocks=n_blocks,
-        seed=_choose_noise(),
-        learner=learner,
         forgiving=forgiving,
     )
+    return Settings(dataset.fingerprint, dataset.name, request, seed, learner)
 
 
 def _choose_learner() -> str:
@@ -88,14 +95,14 @@ def show_misfit(settings: Settings) -> None:
         return
     st.warning(
         f"The learner **{LEARNERS[settings.learner].title}** takes at most {most} "
-        f"component{'s' * (most > 1)}; you ask for {settings.n_components}.",
+        f"component{'s' * (most > 1)}; you ask for {settings.request.n_components}.",
         icon=":material/error_med:",
     )
     able = next(
         (
             kind
             for kind in LEARNERS.values()
-            if kind.most_components is None or kind.most_components >= settings.n_components
+            if kind.most_components is None or kind.most_components >= settings.request.n_components
         ),
         None,
     )
@@ -148,11 +155,11 @@ def _choose_automatic() -> bool:
 
 
 def _choose_accuracy() -> tuple[float, int | None]:
-    """Accuracy target and number of blocks; None for the method's own number."""
+    """Accuracy target and number of blocks; None lets the method choose it."""
     alpha = choose_alpha("alpha", remark="Smaller asks for more rows.")
     blocks = st.number_input(
         "Blocks t",
-        5,
+        FEWEST_BLOCKS,
         100_000,
         None,
         key="t",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from privgmm.dashboard.shared.answers import SIZES
+from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped
 from privgmm.data.datasets import GENERATORS, Dataset, load_table, numeric_columns, sample_names
+from privgmm.data.fingerprint import file_fingerprint
 from privgmm.data.tables import column_names, read_table
 from privgmm.errors import InvalidInput
-from privgmm.ledger.sqlite import file_fingerprint
-from privgmm.records.notebook import FileRows, GeneratedRows, Rows, SampleRows
+from privgmm.records.notebook import FileRows, GeneratedRows, SampleRows
 
-__all__ = ["GENERATE", "KINDS", "SAMPLE", "UPLOAD", "Chosen", "choose_data"]
+__all__ = ["GENERATE", "KINDS", "SAMPLE", "UPLOAD", "choose_data"]
 
 GENERATE, SAMPLE, UPLOAD = "Generate", "Sample", "Upload"
 _CHOSEN = "choose"
@@ -32,24 +32,6 @@ _MAX_BYTES = _UPLOAD_MB * 2**20
 _MOST_FAULTS = 3
 _DIGESTS = "explore_digests"
 _KEPT = "explore_upload"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Chosen:
-    """Rows, and how to come by them again.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    rows : Rows
-    file : str or None
-        Fingerprint of the whole uploaded file: whichever columns are taken, the people in it are
-        the same. None for rows that are nobody's.
-    """
-
-    dataset: Dataset
-    rows: Rows
-    file: str | None = None
 
 
 def choose_data() -> Chosen | None:
@@ -180,14 +162,14 @@ def _upload() -> Chosen | None:
         key="file",
         on_change=_forget,
         max_upload_size=_UPLOAD_MB,
-        help="CSV or Parquet, one row a person. It stays in this session, on this machine.",
+        help="CSV or Parquet, one row per person. It stays in this session, on this machine.",
     )
     if file is None:
         # Streamlit drops an upload when another page is shown; the session need not.
         kept = st.session_state.get(_KEPT)
         if not isinstance(kept, UploadedFile):
             st.caption(
-                "CSV or Parquet, one row a person. It stays in this session, on this machine."
+                "CSV or Parquet, one row per person. It stays in this session, on this machine."
             )
             return None
         file = kept

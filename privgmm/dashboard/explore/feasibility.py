@@ -16,17 +16,18 @@ import streamlit as st
 
 from privgmm.dashboard.shared.answers import (
     SIZES,
-    Ask,
     Remedies,
-    plan_for,
+    answer_to,
     remedies_for,
     rows_needed,
 )
-from privgmm.dashboard.shared.format import count_in_words, escaped, method_label, spreads_apart
+from privgmm.dashboard.shared.format import count_in_words, escaped, method_title, spreads_apart
 from privgmm.dashboard.shared.jobs import is_known, patience, still_open
 from privgmm.data.datasets import Dataset, separation_of
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import Answer
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
 
 __all__ = ["Feasibility", "feasibility_of", "show_feasibility", "show_plan"]
 
@@ -48,8 +49,9 @@ class Feasibility:
 
     Parameters
     ----------
-    ask : Ask
-    plan : Plan or None
+    request : PlanRequest
+    answer : Answer or None
+        The plan, and why the rows are too few for it if they are.
     problem : str
         Why there is no plan, if that is settled.
     needed : float or None
@@ -59,37 +61,44 @@ class Feasibility:
         Answers under way.
     """
 
-    ask: Ask
-    plan: Plan | None
+    request: PlanRequest
+    answer: Answer | None
     problem: str
     needed: float | None
     remedies: Remedies | None
     pending: Sequence[Future[Any]]
 
     @property
+    def plan(self) -> Plan | None:
+        """The plan, if there is one by now."""
+        return None if self.answer is None else self.answer.plan
+
+    @property
     def enough(self) -> bool | None:
         """Whether the rows will do; None while that is open."""
         if self.problem:
             return False
-        if self.plan is None:
+        if self.answer is None:
             return None
-        if self.ask.alpha is None and self.ask.method == "lifted":
-            # The planner makes no plan that the rows at hand are not expected to pass.
+        if self.answer.shortage:
+            return False
+        if not self.request.by_hand:
+            # The method chose for these rows, and expects them to do.
             return True
-        return None if self.needed is None else self.needed <= self.ask.n_rows
+        return None if self.needed is None else self.needed <= self.request.rows
 
 
-def feasibility_of(ask: Ask) -> Feasibility:
+def feasibility_of(request: PlanRequest) -> Feasibility:
     """What is known by now; asks for the rest."""
     # The newest question is served first: the plan matters most, then what would help.
-    counted, planned = rows_needed(ask), plan_for(ask)
+    counted, planned = rows_needed(request), answer_to(request)
     patience([planned])
-    plan, problem = _known(planned)
+    answer, problem = _known(planned)
     needed, hopeless = _known(counted)
-    first = Feasibility(ask, plan, problem, needed, None, still_open([planned, counted]))
+    first = Feasibility(request, answer, problem, needed, None, still_open([planned, counted]))
     if first.enough is not False or (hopeless and not problem):
         return first
-    helping = remedies_for(ask)
+    helping = remedies_for(request)
     remedies, _ = _known(helping)
     return dataclasses.replace(
         first, remedies=remedies, pending=still_open([planned, counted, helping])
@@ -112,7 +121,10 @@ def show_feasibility(known: Feasibility, dataset: Dataset, *, generated: bool) -
     """The line and the buttons that would help."""
     with st.container(key="feasibility"):
         if known.enough is None:
-            st.info(_working(known.ask), icon=":material/hourglass_top:")
+            st.info(
+                f"Working out what ε = {known.request.epsilon:g} takes…",
+                icon=":material/hourglass_top:",
+            )
         elif known.enough:
             st.success(_enough(known), icon=":material/check_circle:")
             _show_separation(known, dataset)
@@ -128,10 +140,6 @@ def show_plan(known: Feasibility) -> None:
             st.markdown(known.plan.explain().replace("\n", "\n\n"))
 
 
-def _working(ask: Ask) -> str:
-    return f"Working out what ε = {ask.epsilon:g} takes…"
-
-
 def _rows_said(known: Feasibility) -> str:
     if known.needed is None:
         return ""
@@ -141,26 +149,31 @@ def _rows_said(known: Feasibility) -> str:
 
 
 def _enough(known: Feasibility) -> str:
-    have = f"you have **{known.ask.n_rows:,}**"
-    if known.needed is None or known.needed > known.ask.n_rows:
-        return f"At ε = {known.ask.epsilon:g} your rows will do: {have}."
-    return f"At ε = {known.ask.epsilon:g} {_rows_said(known)}; {have}."
+    n, epsilon = known.request.rows, known.request.epsilon
+    have = f"you have **{n:,}**"
+    if known.needed is None or known.needed > n:
+        return f"At ε = {epsilon:g} your rows will do: {have}."
+    return f"At ε = {epsilon:g} {_rows_said(known)}; {have}."
 
 
 def _short(known: Feasibility) -> str:
-    ask = known.ask
+    n, epsilon = known.request.rows, known.request.epsilon
+    shortage = "" if known.answer is None else known.answer.shortage
     if known.needed is None and not known.pending:
-        return escaped(known.problem)
+        return escaped(known.problem or shortage)
     if known.needed is None:
-        line = f"At ε = {ask.epsilon:g} your **{ask.n_rows:,}** rows are too few. Counting what "
-        line += "it takes…"
+        line = f"At ε = {epsilon:g} your **{n:,}** rows are too few. Counting what it takes…"
     elif math.isinf(known.needed):
-        line = f"{_rows_said(known)} (method {method_label(ask.method)}, ε = {ask.epsilon:g})."
-    elif known.needed <= ask.n_rows:
-        # the count is on a grid: at its very edge the planner may still find nothing
-        line = f"At ε = {ask.epsilon:g} your **{ask.n_rows:,}** rows are just too few."
+        line = (
+            f"{_rows_said(known)} (method {method_title(known.request.method)}, ε = {epsilon:g})."
+        )
+    elif known.needed > n:
+        line = f"At ε = {epsilon:g} {_rows_said(known)}; you have **{n:,}**."
+    elif shortage:
+        line = f"{escaped(shortage)}."
     else:
-        line = f"At ε = {ask.epsilon:g} {_rows_said(known)}; you have **{ask.n_rows:,}**."
+        # the count is on a grid: at its very edge the planner may still find nothing
+        line = f"At ε = {epsilon:g} your **{n:,}** rows are just too few."
     return f"{line} Nothing has been spent."
 
 
@@ -189,14 +202,16 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
         epsilon = known.remedies.epsilon
         fixes.append(_Fix("epsilon", f"Raise ε to {epsilon:g}", _UP, {"epsilon": epsilon}))
     if generated and known.needed is not None:
-        enough = [n for n in SIZES if n >= known.needed and n > known.ask.n_rows]
+        enough = [n for n in SIZES if n >= known.needed and n > known.request.rows]
         if enough:
             fixes.append(_Fix("rows", f"Draw {enough[0]:,} rows", _MORE, {"n": enough[0]}))
     if known.remedies is not None and known.remedies.automatic:
-        label = "Let Auto choose" if known.ask.method == "lifted" else "Use Lifted and Auto"
-        if known.ask.forgiving:
+        default = method_title(DEFAULT_METHOD)
+        usual = known.request.method == DEFAULT_METHOD
+        label = "Let Auto choose" if usual else f"Use {default} and Auto"
+        if known.request.forgiving:
             label = "Allow for less"
-        plain = {"method": "lifted", "auto": True, "forgiving": False}
+        plain = {"method": DEFAULT_METHOD, "auto": True, "forgiving": False}
         fixes.append(_Fix("method", label, _AUTO, plain))
     if fixes:
         buttons = st.container(horizontal=True, key="remedies")
@@ -204,12 +219,12 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
             buttons.button(
                 fix.label, key=f"fix_{fix.name}", icon=fix.icon, on_click=_set, args=(fix.values,)
             )
-    if known.problem and known.ask.alpha is None:
+    if known.problem and known.request.automatic:
         st.caption("Or turn off Auto to try a plan of your own all the same.")
     elif not fixes and not known.pending:
         st.caption(
             "No single change helps: combine more rows, a larger ε or fewer components with "
-            "the method Lifted and Auto."
+            f"the method {method_title(DEFAULT_METHOD)} and Auto."
         )
 
 

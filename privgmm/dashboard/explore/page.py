@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from privgmm.dashboard.explore.controls import choose_settings, show_misfit
-from privgmm.dashboard.explore.data_panel import GENERATE, KINDS, SAMPLE, Chosen, choose_data
+from privgmm.dashboard.explore.data_panel import GENERATE, KINDS, SAMPLE, choose_data
 from privgmm.dashboard.explore.feasibility import feasibility_of, show_feasibility, show_plan
 from privgmm.dashboard.explore.hinting import show_hint
 from privgmm.dashboard.explore.possible_releases import cloud_of, show_ghosts
@@ -19,7 +19,8 @@ from privgmm.dashboard.ledger.page import show_spent
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import account_of
 from privgmm.dashboard.shared.answers import fewest_rows
-from privgmm.dashboard.shared.format import escaped, method_label
+from privgmm.dashboard.shared.chosen import Chosen
+from privgmm.dashboard.shared.format import escaped, method_title
 from privgmm.dashboard.shared.jobs import is_known, still_open, watch
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
@@ -35,7 +36,7 @@ from privgmm.data.datasets import Dataset
 from privgmm.errors import PrivGMMError
 from privgmm.figures.mixtures import figure_alt_text, ghosts_label, mixtures_figure
 from privgmm.learners.registry import LEARNERS
-from privgmm.methods import METHODS
+from privgmm.methods import registry
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows
 from privgmm.release import Release
@@ -63,19 +64,21 @@ def page() -> None:
         if chosen is None:
             picture.info("Choose data to begin.", icon=":material/upload_file:")
             return
-        with controls_panel("promise"):
-            st.markdown("**2 · Promise**")
-            settings = choose_settings(chosen.dataset)
         try:
+            with controls_panel("promise"):
+                st.markdown("**2 · Promise**")
+                settings = choose_settings(chosen.dataset)
             account = account_of(chosen)
         except PrivGMMError as problem:
-            # Without an account nothing may be released.
-            st.error(escaped(str(problem)), icon=":material/error:")
+            # Without a promise that can be asked for, or an account, nothing may be released.
+            with picture:
+                st.error(escaped(str(problem)), icon=":material/error:")
+                _picture(chosen.dataset)
             return
         if not lesson:
             show_lessons()
     with picture:
-        known = feasibility_of(settings.ask(chosen.dataset))
+        known = feasibility_of(settings.request)
         scene_line(_scene(settings, chosen.dataset))
         if not lesson:
             generated = isinstance(chosen.rows, GeneratedRows)
@@ -114,11 +117,12 @@ def page() -> None:
 def _scene(settings: state.Settings, dataset: Dataset) -> str:
     """What a lesson's link has set, in a line."""
     noise = "fresh noise" if settings.seed is None else f"noise seed {settings.seed}"
+    request = settings.request
     return (
         f"{dataset.n_rows:,} rows ({dataset.name.replace('_', ' ')}), "
-        f"{settings.n_components} components to fit, method {method_label(settings.method)}, "
+        f"{request.n_components} components to fit, method {method_title(request.method)}, "
         f"learner {LEARNERS[settings.learner].title}, "
-        f"ε = {settings.epsilon:g}, δ = {settings.delta:g}, {noise}."
+        f"ε = {request.epsilon:g}, δ = {request.delta:g}, {noise}."
     )
 
 
@@ -168,11 +172,10 @@ def _results(settings: state.Settings, chosen: Chosen) -> list[Future[Any]]:
 
 def _rows_by_method(last: state.Shown) -> tuple[dict[str, float], list[Future[Any]]]:
     """Rows each method would take, as far as they are known, and what is still to come."""
-    ask = last.settings.ask(last.dataset)
-    answers: dict[str, Future[float]] = {method: fewest_rows(ask, method) for method in METHODS}
+    answers = {name: fewest_rows(last.settings.request, name) for name in registry.names()}
     known = {
-        method: answer.result()
-        for method, answer in answers.items()
+        name: answer.result()
+        for name, answer in answers.items()
         if is_known(answer) and answer.exception() is None
     }
     return known, still_open(answers.values())
@@ -234,7 +237,7 @@ _WRITERS: dict[str, Writer] = {
     "n": lambda n: f"{n:,}",
     "data_seed": str,
     "sample": lambda name: name.replace("_", " ").capitalize(),
-    "method": method_label,
+    "method": method_title,
     "learner": lambda name: LEARNERS[name].title,
     "k": str,
     "epsilon": lambda value: f"{value:g}",

@@ -1,8 +1,8 @@
 """A release under way: started behind the button, shown as it goes, stopped on request.
 
-The work runs beside the page, so the page stays alive. Cancelling takes effect between two parts
-of the block fits, before any noise is drawn and before the ledger is told: then nothing was
-spent. Once the noise is drawn there is no way back, and the note says so.
+The work runs beside the page, so the page stays alive. Cancelling takes effect while blocks are
+fitted, before any noise is drawn and before the ledger is told: then nothing was spent. Once the
+noise is drawn there is no way back, and the note says so.
 """
 
 from __future__ import annotations
@@ -12,46 +12,68 @@ from concurrent.futures import wait
 
 import streamlit as st
 
-from privgmm.budget import Unit
-from privgmm.dashboard.explore.data_panel import Chosen
 from privgmm.dashboard.explore.result import nonprivate_of
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import Account, account_of
-from privgmm.dashboard.shared.answers import Ask, plan_for
+from privgmm.dashboard.shared.answers import answer_to
+from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped
 from privgmm.dashboard.shared.jobs import Cancelled, Job, Ticket, redraw
 from privgmm.data.datasets import Dataset
-from privgmm.learners.learner import Learner
 from privgmm.learners.registry import make_learner
 from privgmm.ledger.protocol import Ledger
-from privgmm.ledger.sqlite import SQLiteLedger
-from privgmm.methods.plan import Plan
 from privgmm.records.notebook import Rows
-from privgmm.release import Outcome, release
+from privgmm.release import Outcome, PreparedRelease, prepare
 
 __all__ = ["Running", "collect", "running", "show_note", "show_running", "start"]
 
 _RUNNING = "explore_running"
 
 
-class Told:
-    """A ledger that remembers whether this release was told to it.
+class _Attempt:
+    """The work of one release: plan, fit blocks, and then draw.
 
-    Others may be charging the same account at the same time.
+    Parameters
+    ----------
+    settings : Settings
+    dataset : Dataset
+    ledger : Ledger
+        Told of the release before noise is drawn.
     """
 
-    def __init__(self, ledger: SQLiteLedger) -> None:
-        self._ledger = ledger
-        self.entry: int | None = None
+    def __init__(self, settings: state.Settings, dataset: Dataset, ledger: Ledger) -> None:
+        self._settings, self._dataset, self._ledger = settings, dataset, ledger
+        self._prepared: PreparedRelease | None = None
 
-    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
-        """Pass it on."""
-        self.entry = self._ledger.intend(plan, seeded=seeded, unit=unit)
-        return self.entry
+    @property
+    def spent(self) -> bool:
+        """Whether the ledger has been told of it."""
+        return self._prepared is not None and self._prepared.drawn
 
-    def conclude(self, entry: int, *, released: bool) -> None:
-        """Pass it on."""
-        self._ledger.conclude(entry, released=released)
+    def run(self, ticket: Ticket) -> Outcome:
+        """Do it; may be cancelled until the noise is drawn."""
+        settings = self._settings
+        planned = answer_to(settings.request)
+        while not planned.done():
+            ticket.step(0, 1, "Planning…")
+            wait([planned], 0.1)
+        plan = planned.result().plan
+
+        def progress(done: int, total: int) -> None:
+            ticket.step(done, total, f"{done:,} of {total:,} blocks fitted")
+
+        progress(0, plan.n_blocks)
+        self._prepared = prepare(
+            self._dataset.rows,
+            plan,
+            learner=make_learner(settings.learner, plan.n_components),
+            rng=settings.seed,
+            progress=progress,
+        )
+        outcome = self._prepared.draw(self._ledger)
+        ticket.tell(1, 1, "Fitting all rows without privacy, to compare…")
+        nonprivate_of(outcome)
+        return outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +84,13 @@ class Running:
     dataset: Dataset
     rows: Rows
     account: Account
-    told: Told
+    attempt: _Attempt
     job: Job[Outcome]
 
     @property
     def spent(self) -> bool:
         """Whether the ledger has been told of it."""
-        return self.told.entry is not None
+        return self.attempt.spent
 
 
 def running() -> Running | None:
@@ -80,33 +102,11 @@ def running() -> Running | None:
 def start(settings: state.Settings, chosen: Chosen) -> None:
     """Begin a release."""
     dataset, account = chosen.dataset, account_of(chosen)
-    ask, seed = settings.ask(dataset), settings.seed
-    told = Told(account.ledger(label=dataset.name))
-    learner = make_learner(settings.learner, settings.n_components)
-    job = Job(lambda ticket: _work(ticket, dataset, ask, learner, seed, told))
+    attempt = _Attempt(settings, dataset, account.ledger(label=dataset.name))
     state.note(None)
-    st.session_state[_RUNNING] = Running(settings, dataset, chosen.rows, account, told, job)
-
-
-def _work(
-    ticket: Ticket, dataset: Dataset, ask: Ask, learner: Learner, seed: int | None, ledger: Ledger
-) -> Outcome:
-    planned = plan_for(ask)
-    while not planned.done():
-        ticket.step(0, 1, "Planning…")
-        wait([planned], 0.1)
-    plan = planned.result()
-
-    def progress(done: int, total: int) -> None:
-        ticket.step(done, total, f"{done:,} of {total:,} blocks fitted")
-
-    progress(0, plan.n_blocks)
-    outcome = release(
-        dataset.rows, plan, learner=learner, rng=seed, ledger=ledger, progress=progress
+    st.session_state[_RUNNING] = Running(
+        settings, dataset, chosen.rows, account, attempt, Job(attempt.run)
     )
-    ticket.tell(1, 1, "Fitting all rows without privacy, to compare…")
-    nonprivate_of(outcome)
-    return outcome
 
 
 def collect() -> None:

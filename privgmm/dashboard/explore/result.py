@@ -14,7 +14,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.dashboard.shared.format import (
     chance_in_words,
     count_in_words,
-    method_label,
+    method_title,
     times_short,
 )
 from privgmm.dashboard.shared.state import Shown
@@ -89,7 +89,7 @@ def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -
     ]
     if math.isfinite(mine):
         lines.append(
-            f"At these settings the method **{method_label(plan.method)}** needs about "
+            f"At these settings the method **{method_title(plan.method)}** needs about "
             f"**{count_in_words(mine)} rows**, {times_short(mine, dataset.n_rows)}."
         )
     else:
@@ -100,7 +100,7 @@ def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -
         st.dataframe(
             pd.DataFrame(
                 {
-                    "Method": [method_label(method) for method in needed],
+                    "Method": [method_title(method) for method in needed],
                     "Rows it takes": [count_in_words(rows) for rows in needed.values()],
                     "At hand": [f"{dataset.n_rows:,}"] * len(needed),
                 }

@@ -5,8 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from privgmm.dashboard.planner.solve import ALPHA, EPSILON, ROWS, Asked
-from privgmm.dashboard.shared.answers import DEFAULT_ALPHA
-from privgmm.dashboard.shared.format import count_in_words
+from privgmm.dashboard.shared.format import all_of, count_in_words
 from privgmm.dashboard.shared.layout import slider_ends
 from privgmm.dashboard.shared.lessons import Writer
 from privgmm.dashboard.shared.sliders import (
@@ -15,7 +14,8 @@ from privgmm.dashboard.shared.sliders import (
     choose_epsilon,
     choose_forgiving,
 )
-from privgmm.methods.what_if import Question
+from privgmm.methods import registry
+from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
 
 __all__ = ["WRITERS", "ask", "asked_in_words"]
 
@@ -88,9 +88,10 @@ def ask() -> Asked:
     delta = choose_delta("failure")
     alpha = DEFAULT_ALPHA
     if unknown != ALPHA:
+        promising = [method.title for method in registry.all_methods() if method.error_is_promised]
         alpha = choose_alpha(
             "accuracy",
-            remark="For the methods paper and tight; lifted is refined to whatever the rows allow.",
+            remark=f"Only for methods that promise it: {all_of(promising)}.",
         )
     smallest = st.number_input(
         "Smallest weight",
@@ -106,8 +107,17 @@ def ask() -> Asked:
         "about equal shares.",
     )
     forgiving = choose_forgiving("allow")
-    question = Question(int(k), int(d), delta=delta, smallest_weight=smallest, forgiving=forgiving)
-    return Asked(str(unknown), question, epsilon, alpha, float(n_rows))
+    request = PlanRequest(
+        n_components=int(k),
+        n_features=int(d),
+        n_rows=int(n_rows),
+        epsilon=epsilon,
+        delta=delta,
+        alpha=alpha,
+        smallest_weight=smallest,
+        forgiving=forgiving,
+    )
+    return Asked(str(unknown), request)
 
 
 def asked_in_words(asked: Asked) -> str:
@@ -115,21 +125,21 @@ def asked_in_words(asked: Asked) -> str:
 
     Examples
     --------
-    >>> asked_in_words(Asked(ROWS, Question(2, 3), 1.0, 0.5, 1e5))
+    >>> asked_in_words(Asked(ROWS, PlanRequest(n_components=2, n_features=3, alpha=0.5)))
     '2 components, 3 columns, ε = 1, δ = 1e-06, α = 0.5. Unknown: rows.'
     """
-    q = asked.question
-    parts = [f"{q.n_components} components", f"{q.n_features} columns"]
+    request = asked.request
+    parts = [f"{request.n_components} components", f"{request.n_features} columns"]
     if asked.solve != ROWS:
-        parts.append(f"{count_in_words(asked.n_rows)} rows")
+        parts.append(f"{count_in_words(request.rows)} rows")
     if asked.solve != EPSILON:
-        parts.append(f"ε = {asked.epsilon:g}")
-    parts.append(f"δ = {q.delta:g}")
+        parts.append(f"ε = {request.epsilon:g}")
+    parts.append(f"δ = {request.delta:g}")
     if asked.solve != ALPHA:
-        parts.append(f"α = {asked.alpha:g}")
-    if q.smallest_weight is not None:
-        parts.append(f"smallest weight {q.smallest_weight:g}")
-    if q.forgiving:
+        parts.append(f"α = {request.alpha:g}")
+    if request.smallest_weight is not None:
+        parts.append(f"smallest weight {request.smallest_weight:g}")
+    if request.forgiving:
         parts.append("forgiving")
     unknown = "rows" if asked.solve == ROWS else asked.solve
     return f"{', '.join(parts)}. Unknown: {unknown}."

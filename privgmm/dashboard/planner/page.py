@@ -22,13 +22,13 @@ from privgmm.dashboard.planner.asking import WRITERS, ask, asked_in_words
 from privgmm.dashboard.planner.solve import (
     ALPHA,
     EPSILON,
-    ORDER,
     ROWS,
     Asked,
     curve_of,
+    methods_in_order,
     solution_of,
 )
-from privgmm.dashboard.shared.format import METHOD_WORDS, count_in_words, method_label
+from privgmm.dashboard.shared.format import all_of, count_in_words
 from privgmm.dashboard.shared.jobs import GRACE, is_known, patience, still_open, watch
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
@@ -41,14 +41,15 @@ from privgmm.dashboard.shared.lessons import (
 from privgmm.errors import InvalidInput
 from privgmm.figures.what_if import (
     FEWEST,
-    METHOD_LOOKS,
     MOST,
     chance_figure,
     curves_alt_text,
     error_figure,
 )
-from privgmm.methods.plan import Method
-from privgmm.methods.what_if import Prospect, Question
+from privgmm.methods import registry
+from privgmm.methods.method import Method
+from privgmm.methods.request import PlanRequest
+from privgmm.methods.what_if import Prospect
 from privgmm.stages.agreement.scatter import component_weights
 from privgmm.stages.refinement.expected_error import forecast_error
 
@@ -67,15 +68,15 @@ class Found:
 
     Parameters
     ----------
-    solved : mapping of Method to float
-        The unknown, for the methods that have answered.
+    solved : mapping of str to float
+        The unknown, by the names of the methods that have answered.
     curves : mapping of str to tuple of Prospect
-        For those whose curve is there.
+        By the names of those whose curve is there.
     pending : sequence of Future
         Answers under way.
     """
 
-    solved: Mapping[Method, float]
+    solved: Mapping[str, float]
     curves: Curves
     pending: Sequence[Future[Any]]
 
@@ -85,7 +86,7 @@ def page() -> None:
     link = frame(
         "How many rows do I need?",
         "Ask before you collect: no data, no privacy spent. Say what you want to learn and what "
-        "you promise; the three methods answer.",
+        "you promise; every method answers.",
         icon=":material/calculate:",
     )
     if current_lesson() is None:
@@ -97,7 +98,7 @@ def page() -> None:
     with answers:
         scene_line(asked_in_words(asked))
         try:
-            component_weights(asked.question.n_components, asked.question.smallest_weight)
+            component_weights(asked.request.n_components, asked.request.smallest_weight)
         except InvalidInput as problem:
             st.error(str(problem), icon=":material/error:")
             return
@@ -116,20 +117,18 @@ def page() -> None:
 
 def find(asked: Asked) -> Found:
     """What is known by now; asks for the rest."""
-    # The quickest first: whoever is idle takes the first of them, then the newest goes first.
-    quick: tuple[Method, ...] = ("paper", "lifted", "tight")
-    answers = {method: solution_of(asked, method) for method in quick}
+    # An idle board takes the first at once and the others from the last: so they are answered in
+    # the order in which they were registered, and the longest search comes last.
+    first, *others = registry.names()
+    answers = {name: solution_of(asked, name) for name in (first, *reversed(others))}
     patience(answers.values())
-    solved = {method: answers[method].result() for method in ORDER if is_known(answers[method])}
+    shown = [method.name for method in methods_in_order()]
+    solved = {name: answers[name].result() for name in shown if is_known(answers[name])}
     drawings = {
-        method: curve_of(asked, method, value)
-        for method, value in solved.items()
-        if math.isfinite(value)
+        name: curve_of(asked, name, value) for name, value in solved.items() if math.isfinite(value)
     }
     patience(drawings.values(), GRACE / 3)
-    curves: dict[str, tuple[Prospect, ...]] = {
-        method: drawing.result() for method, drawing in drawings.items() if is_known(drawing)
-    }
+    curves = {name: drawing.result() for name, drawing in drawings.items() if is_known(drawing)}
     return Found(solved, curves, still_open([*answers.values(), *drawings.values()]))
 
 
@@ -150,9 +149,9 @@ def answer_in_words(unknown: str, value: float) -> str:
 
 def heading(unknown: str, method: Method) -> str:
     """What an answer is called."""
-    if unknown == ALPHA and method == "lifted":
-        return f"{method_label(method)} · error"
-    return f"{method_label(method)} · {unknown.lower() if unknown == ROWS else unknown}"
+    if unknown == ALPHA and not method.error_is_promised:
+        return f"{method.title} · error"
+    return f"{method.title} · {unknown.lower() if unknown == ROWS else unknown}"
 
 
 def _meaning(unknown: str, method: Method) -> str:
@@ -160,20 +159,18 @@ def _meaning(unknown: str, method: Method) -> str:
         return "Rows from which it releases in 95 of 100 runs"
     if unknown == EPSILON:
         return "The smallest ε at which your rows release in 95 of 100 runs, up to 20"
-    if method == "lifted":
+    if not method.error_is_promised:
         return "The error to expect of the smallest component, in units of its own spread"
-    return "The smallest α your rows can promise, up to 1"
+    return f"The smallest α your rows can promise, up to {method.largest_alpha:g}"
 
 
 def _answers(asked: Asked, found: Found) -> None:
-    solved = found.solved
-    columns = st.columns(3)
-    for column, method in zip(columns, ORDER, strict=True):
+    solved, methods = found.solved, methods_in_order()
+    for column, method in zip(st.columns(len(methods)), methods, strict=True):
         column.metric(
             heading(asked.solve, method),
-            answer_in_words(asked.solve, solved[method]) if method in solved else _OPEN,
-            help=f"{_meaning(asked.solve, method)}. {method_label(method)}: "
-            f"{METHOD_WORDS[method][1]}.",
+            answer_in_words(asked.solve, solved[method.name]) if method.name in solved else _OPEN,
+            help=f"{_meaning(asked.solve, method)}. {method.title}: {method.sentence}.",
             border=True,
         )
     # In a container of its own what comes and goes does not push the rest about.
@@ -189,23 +186,26 @@ def _answers(asked: Asked, found: Found) -> None:
 def _tell(asked: Asked, found: Found) -> None:
     """The answers in a sentence, or what is still to come."""
     if found.pending:
-        late = [method_label(method) for method in ORDER if method not in found.solved]
+        late = [m.title for m in methods_in_order() if m.name not in found.solved]
         st.info(
             f"Working out {'the answer for ' + ', '.join(late) if late else 'the curves'}…",
             icon=":material/hourglass_top:",
         )
         return
-    lifted, paper = found.solved["lifted"], found.solved["paper"]
-    if asked.solve == ROWS and math.isfinite(lifted) and math.isfinite(paper):
+    reached = {name: value for name, value in found.solved.items() if math.isfinite(value)}
+    if asked.solve == ROWS and len(reached) > 1:
+        fewest, most = min(reached, key=reached.__getitem__), max(reached, key=reached.__getitem__)
         st.markdown(
-            f"The paper proves that polynomially many rows are enough; with its constants that is "
-            f"**{count_in_words(paper)}**. The lifted method keeps the same promise with "
-            f"{count_in_words(paper / lifted)} times fewer."
+            f"Every method keeps the same promise. {registry.get(most).title} takes "
+            f"**{count_in_words(reached[most])} rows** for it, {registry.get(fewest).title} "
+            f"{count_in_words(reached[most] / reached[fewest])} times fewer."
         )
-    elif asked.solve == ALPHA and math.isfinite(lifted):
+    promising, expecting = _by_error()
+    if asked.solve == ALPHA and any(method.name in reached for method in expecting):
         st.markdown(
-            "Paper and tight promise an α. Lifted refines its release as far as the rows allow, so "
-            "its answer is the error to expect."
+            f"For {_titles(promising)} the answer is an α that can be promised; for "
+            f"{_titles(expecting)} it is the error to expect, because the release is refined as "
+            "far as the rows allow."
         )
     if not any(math.isfinite(value) for value in found.solved.values()):
         st.info(
@@ -215,26 +215,42 @@ def _tell(asked: Asked, found: Found) -> None:
         )
 
 
+def _by_error() -> tuple[list[Method], list[Method]]:
+    """The methods whose error is an alpha they promise, and those whose error is expected."""
+    methods = registry.all_methods()
+    return (
+        [method for method in methods if method.error_is_promised],
+        [method for method in methods if not method.error_is_promised],
+    )
+
+
+def _titles(methods: Sequence[Method]) -> str:
+    return all_of([method.title for method in methods])
+
+
 # -------------------------------------------------------------------------------- the curves
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def _without_privacy(question: Question) -> tuple[Array, Array]:
-    weights = component_weights(question.n_components, question.smallest_weight)
+def _without_privacy(k: int, d: int, smallest_weight: float | None) -> tuple[Array, Array]:
+    weights = component_weights(k, smallest_weight)
     rows = np.geomspace(FEWEST, MOST, 18)
-    errors = [forecast_error(n, weights, question.n_features, None).total for n in rows]
+    errors = [forecast_error(n, weights, d, None).total for n in rows]
     return rows, np.array(errors)
 
 
 def _curves(asked: Asked, found: Found, earlier: Curves) -> None:
     """Both figures; `earlier` are curves of other settings, faint until there are new ones."""
-    at_hand = None if asked.solve == ROWS else asked.n_rows
-    drawn: dict[str, tuple[Prospect, ...]] = {
-        method: found.curves.get(method) or earlier[method]
-        for method in ORDER
-        if method in found.curves or method in earlier
+    request = asked.request
+    at_hand = None if asked.solve == ROWS else float(request.rows)
+    methods = methods_in_order()
+    drawn = {
+        name: found.curves.get(name) or earlier[name]
+        for name in (method.name for method in methods)
+        if name in found.curves or name in earlier
     }
-    old = {METHOD_LOOKS[method].label for method in drawn if method not in found.curves}
+    old = {method.title for method in methods if method.name in drawn.keys() - found.curves.keys()}
+    promising, expecting = _by_error()
     alt = curves_alt_text(found.curves, n_rows=at_hand)
     if found.pending:
         alt += " More is being worked out."
@@ -248,17 +264,17 @@ def _curves(asked: Asked, found: Found, earlier: Curves) -> None:
     st.plotly_chart(chances, key="chances", config=config, alt=alt)
     st.markdown(
         "**Error of a release**",
-        help="For lifted and without privacy: the root-mean-square error to expect of the "
-        "smallest component's mean, covariance and weight, in units of its own spread. For paper "
-        "and tight: the α they promise, whatever the rows.",
+        help=f"For {_titles(expecting)} and without privacy: the root-mean-square error to expect "
+        "of the smallest component's mean, covariance and weight, in units of its own spread. For "
+        f"{_titles(promising)}: the promised α, whatever the rows.",
     )
-    nonprivate = _without_privacy(asked.question)
+    nonprivate = _without_privacy(request.n_components, request.n_features, request.smallest_weight)
     errors = faded(error_figure(drawn, nonprivate=nonprivate, n_rows=at_hand), old)
     st.plotly_chart(errors, key="errors", config=config, alt=alt)
     if asked.solve == EPSILON:
         st.caption("Each curve is drawn at the ε found for its method.")
     elif asked.solve == ALPHA:
-        st.caption("For paper and tight, each curve is drawn at the α found.")
+        st.caption(f"For {_titles(promising)}, each curve is drawn at the α found.")
 
 
 def faded(figure: go.Figure, names: Collection[str]) -> go.Figure:
@@ -275,30 +291,22 @@ def faded(figure: go.Figure, names: Collection[str]) -> go.Figure:
 
 def variations(asked: Asked) -> list[tuple[str, Asked]]:
     """The question as asked, and others that differ from it in one thing."""
-    q = asked.question
-    changes: list[tuple[str, Asked]] = [("as asked", asked)]
+    asks = asked.request
+    changes: dict[str, PlanRequest] = {"as asked": asks}
     if asked.solve != EPSILON:
-        changes += [
-            ("ε halved", asked._replace(epsilon=asked.epsilon / 2)),
-            ("ε doubled", asked._replace(epsilon=asked.epsilon * 2)),
-        ]
+        changes["ε halved"] = asks.but(epsilon=asks.epsilon / 2)
+        changes["ε doubled"] = asks.but(epsilon=asks.epsilon * 2)
     if asked.solve != ROWS:
-        changes.append(("ten times the rows", asked._replace(n_rows=10 * asked.n_rows)))
-    changes += [
-        ("δ ten times smaller", _with(asked, delta=q.delta / 10)),
-        ("one more column", _with(asked, n_features=q.n_features + 1)),
-    ]
-    fits = q.smallest_weight is None or q.smallest_weight * (q.n_components + 1) <= 1
-    if fits:
-        changes.append(("one more component", _with(asked, n_components=q.n_components + 1)))
-    if q.n_components > 1:
-        rare = (q.smallest_weight or 0.7 / q.n_components) / 2
-        changes.append(("a component half as large", _with(asked, smallest_weight=rare)))
-    return changes
-
-
-def _with(asked: Asked, **changes: float) -> Asked:
-    return asked._replace(question=dataclasses.replace(asked.question, **changes))  # type: ignore[arg-type]
+        changes["ten times the rows"] = asks.but(n_rows=10 * asks.rows)
+    changes["δ ten times smaller"] = asks.but(delta=asks.delta / 10)
+    changes["one more column"] = asks.but(n_features=asks.n_features + 1)
+    k, smallest = asks.n_components, asks.smallest_weight
+    if smallest is None or smallest * (k + 1) <= 1:
+        changes["one more component"] = asks.but(n_components=k + 1)
+    if k > 1:
+        rare = (smallest or 0.7 / k) / 2
+        changes["a component half as large"] = asks.but(smallest_weight=rare)
+    return [(name, Asked(asked.solve, request)) for name, request in changes.items()]
 
 
 def _what_if(asked: Asked, *, ready: bool) -> list[Future[Any]]:
@@ -319,19 +327,20 @@ def _what_if(asked: Asked, *, ready: bool) -> list[Future[Any]]:
     )
     if not wanted:
         return []
+    methods = methods_in_order()
     pending: list[Future[Any]] = []
     rows = []
     for name, other in variations(asked):
         line = [name]
-        for method in ORDER:
-            # a few at a time: who asks for more drops what waits
-            answer = solution_of(other, method) if ready and len(pending) < _AT_ONCE else None
+        for method in methods:
+            # a few at a time: whoever asks for more drops what waits
+            answer = solution_of(other, method.name) if ready and len(pending) < _AT_ONCE else None
             if answer is not None and is_known(answer):
                 line.append(answer_in_words(asked.solve, answer.result()))
             else:
                 line.append(_OPEN)
                 pending += [] if answer is None else [answer]
         rows.append(line)
-    names = [heading(asked.solve, method) for method in ORDER]
+    names = [heading(asked.solve, method) for method in methods]
     st.dataframe(pd.DataFrame(rows, columns=["what if", *names]), hide_index=True)
     return pending

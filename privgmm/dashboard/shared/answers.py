@@ -1,33 +1,30 @@
 """What will it take? Plans, rows and remedies for the settings on screen, before any spending.
 
-Pure questions about public numbers, put to one `Board` that all sessions share: the planner
-takes seconds where a rerun may not. No data and no Streamlit in here.
+Every question is a `PlanRequest`, so all of it is public. The planner takes seconds where a rerun
+may not, so questions are put to one `Board` that all sessions share.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from privgmm.budget import Budget
 from privgmm.dashboard.shared.jobs import Board
 from privgmm.errors import InvalidInput
-from privgmm.methods.plan import Method, Plan
-from privgmm.methods.planner import lifted_feasible, plan_as_asked
+from privgmm.methods import registry
+from privgmm.methods.planner import Answer, plan_for
+from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
 from privgmm.methods.searching import first_step
-from privgmm.methods.what_if import Question, rows_for
+from privgmm.methods.what_if import feasible, rows_for
 
 __all__ = [
     "BOARD",
-    "DEFAULT_ALPHA",
     "EPSILONS",
     "SIZES",
-    "Ask",
     "Remedies",
+    "answer_to",
     "fewest_rows",
-    "plan_for",
     "remedies_for",
     "rows_needed",
 ]
@@ -41,52 +38,8 @@ EPSILONS = (
 SIZES = (*(lead * 10**power for power in range(3, 7) for lead in (1, 2, 3, 5, 7)), 10**7)
 """The numbers of rows offered for generated data."""
 
-DEFAULT_ALPHA = 0.5
-
 BOARD = Board(workers=1, waiting=16)
 """One worker: a second would share the interpreter with the pages, and slow them for nothing."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ask:
-    """Everything that decides a plan; all of it public.
-
-    Parameters
-    ----------
-    method : str
-    epsilon, delta : float
-    alpha : float or None
-        None lets the planner choose accuracy, blocks and refinement.
-    n_components : int
-    n_blocks : int or None
-        None leaves it to the method.
-    n_rows, n_features : int
-    forgiving : bool
-        Whether the planner, where it chooses, allows for real data.
-    """
-
-    method: Method
-    epsilon: float
-    delta: float
-    alpha: float | None
-    n_components: int
-    n_blocks: int | None
-    n_rows: int
-    n_features: int
-    forgiving: bool = False
-
-    @property
-    def question(self) -> Question:
-        """What stays fixed while rows and epsilon are asked for."""
-        return Question(self.n_components, self.n_features, self.delta, forgiving=self.forgiving)
-
-    @property
-    def blocks(self) -> int | None:
-        """The number of blocks to calibrate with, where the planner does not choose."""
-        if self.n_blocks is not None or self.method == "paper":
-            return self.n_blocks
-        # Enough for the test to pass with room: its noise grows like 1/epsilon.
-        return math.ceil(400 / min(self.epsilon, 1.0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,92 +51,82 @@ class Remedies:
     epsilon : float or None
         A larger budget; None where none offered is large enough.
     automatic : bool
-        Whether method `lifted` with all choices automatic and nothing allowed for would pass as
-        things stand.
+        Whether the default method with all choices automatic and nothing allowed for would pass
+        as things stand.
     """
 
     epsilon: float | None
     automatic: bool
 
 
-def _plan(ask: Ask) -> Plan:
-    return plan_as_asked(
-        ask.n_rows,
-        method=ask.method,
-        epsilon=ask.epsilon,
-        delta=ask.delta,
-        n_components=ask.n_components,
-        n_features=ask.n_features,
-        alpha=ask.alpha,
-        n_blocks=ask.blocks,
-        forgiving=ask.forgiving,
-    )
+def answer_to(request: PlanRequest) -> Future[Answer]:
+    """The plan for these settings; `InvalidInput` if there is none."""
+    return BOARD.ask(("plan", request), lambda: plan_for(request))
 
 
-def plan_for(ask: Ask) -> Future[Plan]:
-    """The plan for these settings; `InvalidInput` if none is expected to release."""
-    return BOARD.ask(("plan", ask), lambda: _plan(ask))
+def _plans_for_enough_only(request: PlanRequest) -> bool:
+    """Whether a plan is made only where the rows will do, so that no plan tells how many will."""
+    return request.automatic and registry.get(request.method).plans_only_for_enough
 
 
-def _rows_needed(ask: Ask) -> float:
-    if ask.alpha is None and ask.method == "lifted":
-        return rows_for(ask.question, "lifted", epsilon=ask.epsilon)
-    return float(_plan(ask).rows_needed())
+def _rows_needed(request: PlanRequest) -> float:
+    if _plans_for_enough_only(request):
+        return rows_for(request)
+    return plan_for(request).plan.rows_needed()
 
 
-def rows_needed(ask: Ask) -> Future[float]:
+def rows_needed(request: PlanRequest) -> Future[float]:
     """Rows that a release takes at these settings (well separated components, 95 % of runs)."""
-    # Only the Auto choice of `tight` looks at n; the others' answer is the same for any n.
-    follows = ask.alpha is None and ask.method == "tight"
-    key = ask if follows else dataclasses.replace(ask, n_rows=0)
-    return BOARD.ask(("rows", key), lambda: _rows_needed(ask))
+    # where nothing is chosen for the rows at hand, the answer is the same for any number of them
+    same = request.by_hand or _plans_for_enough_only(request)
+    asked = request.but(n_rows=None) if same else request
+    return BOARD.ask(("rows", asked), lambda: _rows_needed(asked))
 
 
-def _passes(ask: Ask) -> bool:
-    if ask.alpha is None and ask.method == "lifted":
-        budget = Budget(ask.epsilon, ask.delta)
-        return lifted_feasible(
-            ask.n_rows, budget, ask.n_components, ask.n_features, forgiving=ask.forgiving
-        )
+def _passes(request: PlanRequest) -> bool:
+    if _plans_for_enough_only(request):
+        return feasible(request)
     try:
-        return _plan(ask).rows_needed() <= ask.n_rows
+        answer = plan_for(request)
     except InvalidInput:
         # no plan at all within this budget
         return False
+    if answer.shortage:
+        return False
+    return not request.by_hand or answer.plan.rows_needed() <= request.rows
 
 
-def _first(asks: Sequence[Ask]) -> Ask | None:
+def _first(requests: Sequence[PlanRequest]) -> PlanRequest | None:
     """The first that passes, where all after it pass too."""
-    if not asks:
+    if not requests:
         return None
-    step = first_step(0, len(asks) - 1, lambda i: _passes(asks[i]))
-    return None if step is None else asks[step]
+    step = first_step(0, len(requests) - 1, lambda i: _passes(requests[i]))
+    return None if step is None else requests[step]
 
 
-def _remedies(ask: Ask) -> Remedies:
-    dearer = [dataclasses.replace(ask, epsilon=e) for e in EPSILONS if e > ask.epsilon]
+def _remedies(request: PlanRequest) -> Remedies:
+    dearer = [request.but(epsilon=e) for e in EPSILONS if e > request.epsilon]
     found = _first(dearer)
-    automatic = dataclasses.replace(
-        ask, method="lifted", alpha=None, n_blocks=None, forgiving=False
-    )
+    automatic = request.but(method=DEFAULT_METHOD, alpha=None, n_blocks=None, forgiving=False)
     return Remedies(
         epsilon=None if found is None else found.epsilon,
-        automatic=automatic != ask and _passes(automatic),
+        automatic=automatic != request and _passes(automatic),
     )
 
 
-def remedies_for(ask: Ask) -> Future[Remedies]:
+def remedies_for(request: PlanRequest) -> Future[Remedies]:
     """What would help where the rows are too few."""
-    return BOARD.ask(("remedies", ask), lambda: _remedies(ask))
+    return BOARD.ask(("remedies", request), lambda: _remedies(request))
 
 
-def fewest_rows(ask: Ask, method: Method) -> Future[float]:
-    """Rows that a method takes at the same budget, by its own best plan or at the same alpha."""
-    alpha = DEFAULT_ALPHA if ask.alpha is None else ask.alpha
-    other = dataclasses.replace(
-        ask,
-        method=method,
-        alpha=None if method == "lifted" else alpha,
+def fewest_rows(request: PlanRequest, name: str) -> Future[float]:
+    """Rows that a method takes at the same budget: at the same alpha if alpha is its promise."""
+    method = registry.get(name)
+    other = request.but(
+        method=name,
+        n_rows=None,
+        alpha=(request.alpha or DEFAULT_ALPHA) if method.error_is_promised else None,
         n_blocks=None,
+        forgiving=request.forgiving and method.takes_forgiving,
     )
-    return rows_needed(other)
+    return BOARD.ask(("fewest", other), lambda: rows_for(other))

@@ -1,24 +1,21 @@
-"""Numbers and outcomes in plain words. Pure functions: no Streamlit in here."""
+"""Numbers, outcomes and methods in plain words. Pure functions: no Streamlit in here."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+from privgmm.methods import registry
 
 __all__ = [
-    "METHOD_WORDS",
+    "all_of",
     "chance_in_words",
     "count_in_words",
     "escaped",
-    "method_label",
+    "method_title",
     "spreads_apart",
     "times_short",
 ]
-
-METHOD_WORDS: dict[str, tuple[str, str]] = {
-    "paper": ("Paper", "Algorithms 1 and 2 with the paper's own constants"),
-    "tight": ("Tight", "the same algorithms, with an exact account of their privacy cost"),
-    "lifted": ("Lifted", "averages all blocks that agree, for the fewest rows"),
-}
 
 _MARKS = frozenset("\\`*_[]<$:~")
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -84,9 +81,29 @@ def spreads_apart(lifted: float) -> float:
     return 2 * math.sinh(lifted / (2 * math.sqrt(2)))
 
 
-def method_label(method: str) -> str:
-    """What a method is called in the controls; an unknown one goes by its own name."""
-    return METHOD_WORDS.get(method, (method.capitalize(), ""))[0]
+def method_title(name: str) -> str:
+    """What a method is called; one that is not offered here goes by its name.
+
+    A ledger may hold releases of a method that was added once and is gone.
+
+    Examples
+    --------
+    >>> method_title("lifted"), method_title("forgotten")
+    ('Lifted', 'Forgotten')
+    """
+    return registry.get(name).title if name in registry.names() else name.capitalize()
+
+
+def all_of(words: Sequence[str]) -> str:
+    """Words as a sentence lists them.
+
+    Examples
+    --------
+    >>> all_of(["a"]), all_of(["a", "b"]), all_of(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def escaped(text: str) -> str:

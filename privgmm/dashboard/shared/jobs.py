@@ -1,16 +1,16 @@
-"""Work that takes longer than a rerun: done beside the pages, told of, and stopped on request.
+"""Work beside the pages: jobs of one session, questions of all sessions, and how pages wait.
 
-A page reruns in a fraction of a second or it feels broken. `Job` is one piece of work of one
-session, with progress and a way to cancel; `Board` answers questions that any session may ask,
-each worked out once; their threads end with the process. Pages put slow questions to a `Board` and
-draw what is known: `beside` stands for a whole part of a page, `watch` redraws the page once there
-is more to show, and `redraw` does it politely. `start_warming` compiles kernels in the background,
-so that the first release does not wait.
+A page reruns in a fraction of a second or it feels broken, so what takes longer is done in threads
+that end with the process. There are two kinds of such work, and one way to wait for both:
+
+- a `Job` belongs to one session: it tells its progress and can be cancelled;
+- a `Board` answers questions that any session may ask, each worked out once;
+- a page draws what is known by now, and `watch` runs it again once there is more. `beside` does
+  both for a part of a page that needs a single answer.
 """
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -18,8 +18,6 @@ from concurrent.futures import Future, wait
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import streamlit as st
-
-from privgmm.compile_kernels import warm
 
 __all__ = [
     "BOARD",
@@ -33,12 +31,23 @@ __all__ = [
     "is_known",
     "patience",
     "redraw",
-    "start_warming",
     "still_open",
     "watch",
 ]
 
 T = TypeVar("T")
+
+
+def _fulfil(future: Future[T], work: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work())
+    except BaseException as problem:  # noqa: BLE001 - not lost: whoever asks for the result gets it
+        future.set_exception(problem)
+
+
+# ------------------------------------------------------------------------ work of one session
 
 
 class Cancelled(Exception):
@@ -59,7 +68,7 @@ class Progress(NamedTuple):
 
 
 class Ticket:
-    """What a job's work holds in its hand: it tells its progress and learns when to stop."""
+    """What the work of a job is handed: it tells its progress and learns when to stop."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -67,7 +76,7 @@ class Ticket:
 
     @property
     def progress(self) -> Progress:
-        """The last word on it."""
+        """What was told last."""
         return self._progress
 
     @property
@@ -118,7 +127,7 @@ class Job(Generic[T]):
 
     @property
     def future(self) -> Future[T]:
-        """Its end, for who waits for several things."""
+        """Its end, for those who wait for several things."""
         return self._future
 
     @property
@@ -137,6 +146,9 @@ class Job(Generic[T]):
     def result(self, timeout: float | None = None) -> T:
         """What it made; waits for the end."""
         return self._future.result(timeout)
+
+
+# -------------------------------------------------------------------- questions of any session
 
 
 class _Task(NamedTuple):
@@ -214,22 +226,15 @@ class Board:
             _fulfil(task.future, task.work)
 
 
-def _fulfil(future: Future[T], work: Callable[[], T]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(work())
-    except BaseException as problem:  # noqa: BLE001 - not lost: whoever asks for the result gets it
-        future.set_exception(problem)
+# ------------------------------------------------------------------------- a page that waits
 
+GRACE = 0.12
+"""Seconds to wait for an answer that is nearly there, rather than flicker."""
 
 BOARD = Board(workers=1, waiting=16)
 """For what is asked by `beside`."""
 
 _NOTHING = "<span hidden></span>"
-
-GRACE = 0.12
-"""Seconds to wait for an answer that is nearly there, rather than flicker."""
 
 
 def patience(answers: Iterable[Future[Any]], seconds: float = GRACE) -> None:
@@ -284,16 +289,3 @@ def beside(key: Hashable, work: Callable[[], T], saying: str) -> T | None:
     st.info(saying, icon=":material/hourglass_top:")
     watch([answer])
     return None
-
-
-_AFTER = 2.0
-"""Seconds until it starts: the first page goes first."""
-
-
-@functools.cache
-def start_warming() -> threading.Timer:
-    """Begin soon, once in the life of the server; later calls give the same timer."""
-    timer = threading.Timer(_AFTER, warm)
-    timer.daemon = True
-    timer.start()
-    return timer

@@ -5,12 +5,14 @@ A page calls `frame` first and then draws its own content.
 
 from __future__ import annotations
 
+import functools
+import threading
 from typing import NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from privgmm.dashboard.shared.jobs import start_warming
+from privgmm.compile_kernels import warm
 from privgmm.dashboard.shared.lessons import pin_question
 
 __all__ = ["PAGES", "Page", "frame", "slider_ends"]
@@ -32,6 +34,9 @@ PAGES: tuple[Page, ...] = (
     Page("pages/Audit.py", "Audit", ":material/verified_user:"),
     Page("pages/Ledger.py", "Ledger", ":material/receipt_long:"),
 )
+
+_SECONDS_FIRST = 2.0
+"""Seconds until kernels are compiled: the first page goes first."""
 
 _LOOK = """
 <style>
@@ -81,13 +86,22 @@ def frame(title: str, lead: str, *, icon: str = ":material/shield_lock:") -> Del
             "After Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
             "Gaussian Mixture Models* (2023). Everything runs on this machine; no data leaves it."
         )
-    start_warming()
+    _start_compiling()
     pin_question()
     row = st.container(horizontal=True, vertical_alignment="center", key="top")
     row.title(title, anchor=False)
     place = row.container(width="content")
     st.markdown(lead)
     return place
+
+
+@functools.cache
+def _start_compiling() -> threading.Timer:
+    """Compile kernels soon, once in the life of the server, so that no release waits for it."""
+    timer = threading.Timer(_SECONDS_FIRST, warm)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def slider_ends(left: str, right: str) -> None:

@@ -83,8 +83,8 @@ LESSONS: tuple[Lesson, ...] = (
     ),
     Lesson(
         "Half the promise, how many more rows?",
-        "These are the rows that ε = 1 takes. Guess what ε = 0.5 takes, for each of the three "
-        "methods; then turn on What if.",
+        "These are the rows that ε = 1 takes. Guess what ε = 0.5 takes, for each method; then turn "
+        "on What if.",
         {"solve": "Rows", "components": "2", "columns": "2", "budget": "1"},
         "Planner",
     ),

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from privgmm.dashboard.shared.answers import DEFAULT_ALPHA, EPSILONS
+from privgmm.dashboard.shared.answers import EPSILONS
+from privgmm.dashboard.shared.format import all_of
 from privgmm.dashboard.shared.layout import slider_ends
+from privgmm.methods import registry
+from privgmm.methods.request import DEFAULT_ALPHA
 
 __all__ = ["ALPHAS", "DELTAS", "choose_alpha", "choose_delta", "choose_epsilon", "choose_forgiving"]
 
@@ -80,13 +83,14 @@ def choose_alpha(key: str, *, remark: str) -> float:
 
 
 def choose_forgiving(key: str) -> bool:
-    """Whether method lifted is to allow for real data."""
+    """Whether to allow for real data, with the methods that can."""
+    able = [method.title for method in registry.all_methods() if method.takes_forgiving]
     return st.toggle(
         "Forgiving: allow for real data",
         key=key,
         bind="query-params",
         persist_state="session",
-        help="Real rows are no Gaussian mixture: components lie nearer and the fits of blocks "
-        "scatter more widely than of generated rows. Allowing for it costs some accuracy and "
-        "rows, no privacy. For method lifted.",
+        help="Real rows are not a Gaussian mixture: components lie nearer, and the fits of blocks "
+        "scatter more widely, than with generated rows. Allowing for it costs some accuracy and "
+        f"rows, no privacy. Only for {all_of(able)}.",
     )

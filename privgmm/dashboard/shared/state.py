@@ -10,10 +10,9 @@ import dataclasses
 
 import streamlit as st
 
-from privgmm.dashboard.shared.answers import Ask
 from privgmm.data.datasets import Dataset
 from privgmm.learners.registry import LEARNERS
-from privgmm.methods.plan import Method
+from privgmm.methods.request import PlanRequest
 from privgmm.records.notebook import DEFAULT_LEARNER, Rows, Run
 from privgmm.release import Outcome
 
@@ -21,18 +20,6 @@ __all__ = ["Note", "Settings", "Shown", "keep", "note", "noted", "shown"]
 
 _SHOWN = "explore_shown"
 _NOTE = "explore_note"
-
-_NAMES = {
-    "method": "method",
-    "learner": "learner",
-    "epsilon": "ε",
-    "delta": "δ",
-    "alpha": "α",
-    "n_components": "components",
-    "n_blocks": "blocks",
-    "seed": "noise seed",
-    "forgiving": "forgiving",
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,78 +31,54 @@ class Settings:
     data : str
         Fingerprint of the rows.
     data_name : str
-    method : str
-    epsilon, delta : float
-    alpha : float or None
-        None lets the planner choose accuracy, blocks and refinement.
-    n_components : int
-    n_blocks : int or None
-        None lets the plan choose.
+    request : PlanRequest
+        What the plan is asked for, for as many rows and columns as the data have.
     seed : int or None
         None for cryptographic noise.
     learner : str
         A name in `privgmm.learners.registry.LEARNERS`. No plan depends on it.
-    forgiving : bool
-        Whether the planner, where it chooses, allows for real data.
     """
 
     data: str
     data_name: str
-    method: Method
-    epsilon: float
-    delta: float
-    alpha: float | None
-    n_components: int
-    n_blocks: int | None
+    request: PlanRequest
     seed: int | None
     learner: str = DEFAULT_LEARNER
-    forgiving: bool = False
 
     @property
     def most_components(self) -> int | None:
         """The largest k the learner takes, if there are too many now; None if all is well."""
         most = LEARNERS[self.learner].most_components
-        return most if most is not None and self.n_components > most else None
+        return most if most is not None and self.request.n_components > most else None
 
     def changes_since(self, earlier: Settings) -> list[str]:
         """What differs from earlier settings, in words; empty if nothing does."""
-        changes = []
-        if self.data != earlier.data:
-            changes.append(f"data was {earlier.data_name}")
-        for field, name in _NAMES.items():
-            before, now = getattr(earlier, field), getattr(self, field)
-            if before != now:
-                changes.append(f"{name} was {'auto' if before is None else before}")
-        return changes
+        changes = [f"data was {earlier.data_name}"] if self.data != earlier.data else []
+        now = self._named()
+        return changes + [
+            f"{name} was {'auto' if before is None else before}"
+            for name, before in earlier._named().items()
+            if before != now[name]
+        ]
 
-    def ask(self, dataset: Dataset) -> Ask:
-        """The question of what these settings take on so many rows and columns."""
-        return Ask(
-            method=self.method,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            alpha=self.alpha,
-            n_components=self.n_components,
-            n_blocks=self.n_blocks,
-            n_rows=dataset.n_rows,
-            n_features=dataset.n_features,
-            forgiving=self.forgiving,
-        )
+    def _named(self) -> dict[str, object]:
+        """What can be changed beside the data, by the name it has on the page."""
+        asked = self.request
+        return {
+            "method": asked.method,
+            "learner": self.learner,
+            "ε": asked.epsilon,
+            "δ": asked.delta,
+            "α": asked.alpha,
+            "components": asked.n_components,
+            "blocks": asked.n_blocks,
+            "noise seed": self.seed,
+            "forgiving": asked.forgiving,
+        }
 
-    def run(self, rows: Rows, n_blocks: int | None) -> Run:
-        """The same as a run that can be written down, with the blocks that were used."""
-        return Run(
-            rows,
-            self.method,
-            self.epsilon,
-            self.delta,
-            self.n_components,
-            self.alpha,
-            None if self.alpha is None else n_blocks,
-            self.seed,
-            self.learner,
-            self.forgiving,
-        )
+    def run(self, rows: Rows) -> Run:
+        """The same as a run that can be written down."""
+        return Run(rows, self.request, self.seed, self.learner)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,7 +93,7 @@ class Shown:
     @property
     def run(self) -> Run:
         """How to make it again."""
-        return self.settings.run(self.rows, self.outcome.result.plan.n_blocks)
+        return self.settings.run(self.rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from privgmm.data.datasets import (
     sample_names,
 )
 from privgmm.data.jitter import jittered
+from privgmm.data.rows import RowSource, row_source
 from privgmm.distances.bounds import (
     TVBounds,
     best_constants,
@@ -109,6 +110,7 @@ __all__ = [
     "Release",
     "ReleaseRefused",
     "RenyiCurve",
+    "RowSource",
     "SQLiteLedger",
     "TVBounds",
     "TruncatedLaplace",
@@ -140,6 +142,7 @@ __all__ = [
     "private_populous_estimator",
     "random_mixture",
     "release",
+    "row_source",
     "sample_names",
     "theorem_1_8",
     "theorem_b_1",

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privgmm import methods
 from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.budget import Unit
+from privgmm.data.rows import checked_groups
 from privgmm.errors import InvalidInput, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
@@ -257,12 +258,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         """Who can be dealt into blocks: rows, or persons where rows are grouped."""
         if groups is None:
             return len(rows)
-        labels = np.asarray(groups)
-        if labels.shape != (len(rows),):
-            raise InvalidInput(
-                f"groups must name one person per row: shape ({len(rows)},), got {labels.shape}"
-            )
-        return len(np.unique(labels))
+        return len(np.unique(checked_groups(groups, len(rows))))
 
     def _plan(self, n: int, d: int, unit: Unit) -> tuple[Plan | None, str]:
         """A plan from public numbers, or why there is none; the parameters are valid."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from privgmm.advice import hint
 from privgmm.arrays import Array, IntArray
 from privgmm.budget import Budget, Unit
+from privgmm.data.rows import RowsLike, check_spread, checked_groups, checked_rows
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.learner import Learner
 from privgmm.ledger.protocol import Ledger
@@ -36,7 +38,6 @@ __all__ = [
     "PreparedRelease",
     "Refusal",
     "Release",
-    "checked_rows",
     "prepare",
     "release",
 ]
@@ -165,48 +166,6 @@ class Outcome:
         return self.result.released
 
 
-def checked_rows(data: npt.ArrayLike, plan: Plan) -> Array:
-    """The data as finite floats (n, d) that can fill the plan's blocks, or a clear error.
-
-    The messages may speak about the data: they are for the curator, who also pays nothing.
-    """
-    try:
-        rows = np.asarray(data)
-    except ValueError as problem:
-        raise InvalidInput(f"X must be a table of numbers: {problem}") from problem
-    if rows.dtype.kind == "c":
-        raise InvalidInput("X must hold numbers only: complex ones have no order; take real parts")
-    if rows.dtype.kind not in "fiub":
-        try:
-            rows = np.asarray(data, dtype=np.float64)
-        except (TypeError, ValueError) as problem:
-            raise InvalidInput(
-                f"X must hold numbers only: {problem}; choose the numeric columns"
-            ) from problem
-    if rows.ndim != 2:
-        raise InvalidInput(f"X must be a table (rows, columns), got shape {rows.shape}")
-    n, d = rows.shape
-    if d != plan.n_features:
-        raise InvalidInput(f"X has {d} columns, the plan is for {plan.n_features}")
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    bad = ~np.isfinite(rows)
-    if bad.any():
-        count, first = int(bad.any(axis=1).sum()), int(np.argmax(bad.any(axis=1)))
-        raise InvalidInput(
-            f"X must be finite, but {count} of {n} rows hold NaN or infinity (the first is row "
-            f"{first}): drop or impute them"
-        )
-    return rows
-
-
-def _check_columns(rows: Array) -> None:
-    flat = np.flatnonzero(rows.max(axis=0) == rows.min(axis=0))
-    if flat.size:
-        raise InvalidInput(
-            f"X has constant columns {flat.tolist()}: no covariance can be fitted; drop them"
-        )
-
-
 def _check_sizes(n_units: int, plan: Plan, unit: Unit) -> None:
     """Whether the plan can run at all on so many rows or persons."""
     if n_units >= plan.least_units:
@@ -238,6 +197,11 @@ class PreparedRelease:
     _work: Work = dataclasses.field(repr=False)
     _first: Prepared = dataclasses.field(repr=False)
     _drawn: bool = dataclasses.field(default=False, repr=False)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether drawing has begun: its ledger was told, and its budget is spent."""
+        return self._drawn
 
     def draw(self, ledger: Ledger | None = None) -> Outcome:
         """Write the spend down, then draw: a mixture, or ⊥.
@@ -287,7 +251,7 @@ class PreparedRelease:
 
 
 def prepare(
-    X: npt.ArrayLike,
+    X: RowsLike,
     plan: Plan,
     *,
     learner: Learner | None = None,
@@ -303,20 +267,20 @@ def prepare(
     spent = plan.spent()
     if not plan.budget.covers(spent):
         raise PrivGMMError(f"the plan costs {spent}, more than its budget {plan.budget}")
-    rows = checked_rows(X, plan)
+    rows = checked_rows(X, plan.n_features)
     source = noise_source(rng)
     # a learner for another number of components is refused before anything is fitted
     plan.nonprivate_learner(learner)
     units, member = _units(rows, groups, source)
     unit: Unit = "row" if groups is None else "person"
     _check_sizes(len(units), plan, unit)
-    _check_columns(rows)
+    check_spread(rows)
     work = Work(rows, units, member, source, learner, executor, progress)
     return PreparedRelease(plan, spent, unit, work, plan.stages[0].prepare(work, None))
 
 
 def release(
-    X: npt.ArrayLike,
+    X: RowsLike,
     plan: Plan,
     *,
     learner: Learner | None = None,
@@ -330,8 +294,8 @@ def release(
 
     Parameters
     ----------
-    X : array-like (n, d)
-        One row per person, finite, no bounds. n is public.
+    X : array-like, data frame, file or RowSource (n, d)
+        One row per person, finite, no bounds; whatever `row_source` takes. n is public.
     plan : Plan
         From `calibrate` or `best_plan`.
     learner : Learner, optional
@@ -366,10 +330,6 @@ def _units(
     """Positions of the rows that go into blocks, and who each row belongs to."""
     if groups is None:
         return np.arange(len(rows), dtype=np.int64), None
-    labels = np.asarray(groups)
-    if labels.shape != (len(rows),):
-        raise InvalidInput(
-            f"groups must name one person per row: shape ({len(rows)},), got {labels.shape}"
-        )
+    labels = checked_groups(groups, len(rows))
     chosen, member, _ = one_row_each(labels, seed=source.seed())
     return chosen, member

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,18 +16,23 @@ from privgmm.arrays import Array, IntArray
 from privgmm.budget import Budget, Unit
 from privgmm.distances.matching import bottleneck_matching
 from privgmm.distances.parameters import dist_param
-from privgmm.errors import BudgetExceeded, PrivGMMError
+from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError
 from privgmm.learners.em import EM
 from privgmm.learners.learner import BlockRandomness
 from privgmm.ledger.memory import MemoryLedger
+from privgmm.ledger.protocol import Intent
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import calibrate
+from privgmm.methods.planner import best_plan, calibrate
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.privacy.noise import SeededNoise
-from privgmm.release import Outcome, Refusal, Release, release
+from privgmm.privacy.composition import Price
+from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.noise import NoiseSource, SeededNoise
+from privgmm.release import Outcome, Refusal, Release, prepare, release
 from privgmm.stages.agreement.lifted_geometry import lift, lifted_distance
 from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.stage import Drawn, Scene, Stage, Work
 
 TRUTH = Mixture(
     [0.6, 0.4], [[0.0, 0.0], [30.0, 10.0]], [[[1.0, 0.4], [0.4, 2.0]], [[3.0, 0.0], [0.0, 0.5]]]
@@ -85,7 +91,7 @@ def test_refinement_sharpens_and_keeps_the_budget() -> None:
 @pytest.mark.parametrize("method", ["tight", "paper"])
 def test_the_stricter_methods_refuse_the_same_data(method: str) -> None:
     plan = calibrate(
-        method,  # type: ignore[arg-type]
+        method,
         epsilon=4.0,
         delta=1e-6,
         alpha=1.0,
@@ -280,19 +286,41 @@ class Recording(SeededNoise):
         return super().discrete_gaussian(sigma, size)
 
 
+@dataclasses.dataclass(frozen=True)
+class RecordingIntent:
+    """An intent that notes when it is concluded."""
+
+    events: list[str]
+    kept: Intent
+    problem: PrivGMMError | None = None
+
+    @property
+    def number(self) -> int:
+        return self.kept.number
+
+    @property
+    def mark(self) -> str:
+        return self.kept.mark
+
+    def conclude(self, *, released: bool) -> None:
+        self.events.append("conclude")
+        if self.problem is not None:
+            raise self.problem
+        self.kept.conclude(released=released)
+
+
 class RecordingLedger(MemoryLedger):
-    def __init__(self, events: list[str], cap: Budget | None = None) -> None:
+    def __init__(
+        self, events: list[str], cap: Budget | None = None, problem: PrivGMMError | None = None
+    ) -> None:
         super().__init__(cap)
         self.events = events
+        self.problem = problem
 
-    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> int:
-        number = super().intend(plan, seeded=seeded, unit=unit)
+    def intend(self, plan: Plan, *, seeded: bool, unit: Unit = "row") -> RecordingIntent:
+        kept = super().intend(plan, seeded=seeded, unit=unit)
         self.events.append("intend")
-        return number
-
-    def conclude(self, entry: int, *, released: bool) -> None:
-        self.events.append("conclude")
-        super().conclude(entry, released=released)
+        return RecordingIntent(self.events, kept, self.problem)
 
 
 def recording() -> Recording:
@@ -359,10 +387,111 @@ def test_progress_counts_blocks_to_the_end() -> None:
 
 def test_a_plan_beyond_its_budget_is_not_run() -> None:
     source = recording()
-    space = dataclasses.replace(PLAN.space, eta=PLAN.space.eta / 2)  # type: ignore[arg-type, union-attr]
+    assert isinstance(PLAN.agreement, AveragedAgreement)
+    quiet = PLAN.but(dataclasses.replace(PLAN.agreement, eta=PLAN.agreement.eta / 2))
     with pytest.raises(PrivGMMError, match="more than its budget"):
-        release(ROWS, dataclasses.replace(PLAN, space=space), rng=source)
+        release(ROWS, quiet, rng=source)
     assert source.events == []
+
+
+# ------------------------------------------------------------- preparing, then drawing
+
+
+def test_preparing_draws_nothing_and_drawing_happens_once() -> None:
+    source = recording()
+    ledger = RecordingLedger(source.events)
+    prepared = prepare(ROWS, PLAN, rng=source)
+    assert source.events == []
+    assert prepared.spent == PLAN.spent()
+    assert prepared.draw(ledger).released
+    assert source.events == ["intend", "discrete gaussian", "normal", "conclude"]
+    with pytest.raises(PrivGMMError, match="drawn already"):
+        prepared.draw(ledger)
+    assert len(ledger.entries) == 1
+
+
+def test_a_forbidden_draw_may_be_tried_again_under_another_ledger() -> None:
+    source = recording()
+    prepared = prepare(ROWS, PLAN, rng=source)
+    with pytest.raises(BudgetExceeded):
+        prepared.draw(RecordingLedger(source.events, cap=Budget(3.9, 1e-3)))
+    assert source.events == []
+    assert prepared.draw().released
+
+
+def test_the_two_calls_are_the_one() -> None:
+    one = released(release(ROWS, PLAN, rng=1).result).mixture
+    assert released(prepare(ROWS, PLAN, rng=1).draw().result).mixture == one
+
+
+def test_a_ledger_that_fails_at_the_end_does_not_take_the_result_along() -> None:
+    source = recording()
+    ledger = RecordingLedger(source.events, problem=PrivGMMError("the disk is full"))
+    outcome = release(ROWS, PLAN, rng=source, ledger=ledger)
+    assert outcome.released
+    assert outcome.ledger_problem == "the disk is full"
+    assert [entry.released for entry in ledger.entries] == [None]
+    assert release(ROWS, PLAN, rng=1, ledger=MemoryLedger()).ledger_problem is None
+
+
+@dataclasses.dataclass(frozen=True)
+class Echo(Stage):
+    """A stage that publishes what it was given, and counts how often it was asked."""
+
+    calls: list[Any]
+
+    kind: ClassVar[str] = "echo"
+
+    def price(self) -> Price:
+        return Price((gaussian_curve(1e3),))
+
+    def prepare(self, work: Work, public: Any) -> Echo:  # noqa: ARG002 - it looks at no row
+        self.calls.append(public)
+        return self
+
+    def draw(self, source: NoiseSource) -> Drawn:  # noqa: ARG002 - it draws nothing
+        return Drawn(self.calls[-1])
+
+    def sentences(self) -> list[str]:
+        return ["It repeats."]
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:  # noqa: ARG002 - it has none
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+
+def test_each_stage_sees_what_the_one_before_it_published() -> None:
+    calls: list[Any] = []
+    plan = PLAN.but(PLAN.agreement, Echo(calls), Echo(calls), budget=Budget(4.1, 1e-6))
+    outcome = release(ROWS, plan, rng=1)
+    assert calls == [outcome.curator.coarse] * 2
+    assert released(outcome.result).mixture == outcome.curator.coarse
+    assert len(outcome.curator.drawn) == 3
+
+
+def test_after_a_refusal_no_later_stage_looks_at_a_row() -> None:
+    calls: list[Any] = []
+    rows = np.random.default_rng(0).normal(size=(4_000, 2)) ** 3
+    plan = PLAN.but(PLAN.agreement, Echo(calls), budget=Budget(4.1, 1e-6))
+    outcome = release(rows, plan, rng=1)
+    assert not outcome.released
+    assert calls == []
+    assert len(outcome.curator.drawn) == 1
+
+
+def test_a_first_stage_may_fit_another_number_of_components() -> None:
+    """One component agrees, three are released: each stage fits what it says."""
+    frame = best_plan(13_000, epsilon=4.0, delta=1e-6, n_components=1, n_features=2, refine=False)
+    first = dataclasses.replace(frame.agreement, learner="em")
+    plan = Plan("lifted", Budget(9.0, 1e-5), 2, 2, (first, PLAN.agreement))
+    outcome = release(ROWS, plan, rng=1, learner=EM(2))
+    assert outcome.curator.fits.n_components == 1
+    assert released(outcome.result).mixture.n_components == 2
+    assert outcome.curator.nonprivate().n_components == 2
+    with pytest.raises(InvalidInput, match="the learner fits 3 components, the plan 2"):
+        release(ROWS, plan, rng=1, learner=EM(3))
 
 
 # ------------------------------------------------------------------------------ persons

@@ -10,6 +10,7 @@ from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.learners.moments.fitting import MOST_COMPONENTS, Moments
+from privgmm.learners.student import StudentT
 
 __all__ = ["LEARNERS", "LearnerKind", "make_learner"]
 
@@ -30,6 +31,8 @@ class LearnerKind:
         The largest k it takes; None for any.
     make : callable
         From k to a learner.
+    offered : bool
+        Whether users choose it; False for one that only plans ask for.
     """
 
     name: str
@@ -37,6 +40,7 @@ class LearnerKind:
     good_at: str
     most_components: int | None
     make: Callable[[int], Learner]
+    offered: bool = True
 
 
 LEARNERS: Mapping[str, LearnerKind] = MappingProxyType(
@@ -57,6 +61,15 @@ LEARNERS: Mapping[str, LearnerKind] = MappingProxyType(
                 "EM alone may miss them. Elsewhere it ends where EM does, and is far slower.",
                 MOST_COMPONENTS,
                 Moments,
+            ),
+            LearnerKind(
+                "student",
+                "Multivariate t",
+                "Where a block lies and how wide it is, however wild some of its rows are. It "
+                "describes the block as a whole, for a frame of reference.",
+                1,
+                StudentT,
+                offered=False,
             ),
         )
     }

@@ -133,15 +133,16 @@ class Method(abc.ABC):
 
     def rows_for(self, request: PlanRequest) -> float:
         """Rows at which it releases in 95 % of runs; infinite if it never does."""
-        return self.plan_at(request).rows_needed(PASS)
+        self.check(request)
+        try:
+            return self.plan_at(request).rows_needed(PASS)
+        except InvalidInput:
+            # no number of blocks passes within so small a budget
+            return math.inf
 
     def feasible(self, request: PlanRequest) -> bool:
         """Whether the request's rows are enough."""
-        try:
-            return self.rows_for(request) <= request.rows
-        except InvalidInput:
-            # no number of blocks passes within so small a budget
-            return False
+        return self.rows_for(request) <= request.rows
 
     def alpha_for(self, request: PlanRequest) -> float:
         """The smallest alpha that the request's rows can promise; infinite if there is none."""
@@ -164,7 +165,11 @@ class Method(abc.ABC):
         return self.along_rows(request, [request.rows])[0]
 
     def along_rows(
-        self, request: PlanRequest, rows: Sequence[float], *, enough: float | None = None
+        self,
+        request: PlanRequest,
+        rows: Sequence[float],
+        *,
+        enough: float | None = None,  # noqa: ARG002 - these plans do not depend on n
     ) -> tuple[Prospect, ...]:
         """Chances and errors at many numbers of rows, from one search for a plan.
 

@@ -18,10 +18,9 @@ from privgmm.html import plan_html
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.methods import registry
-from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.composition import Spend, price_of
 from privgmm.privacy.curves import RenyiCurve
-from privgmm.stages.agreement.space import Space
+from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.agreement.votes import PrivateTest
 from privgmm.stages.form import Form
@@ -119,7 +118,7 @@ class Plan:
         return self.agreement.test
 
     @property
-    def space(self) -> Space[MixtureBatch, Mixture]:
+    def space(self) -> MixtureSpace:
         """Where fits are compared, represented and masked."""
         return self.agreement.space
 

@@ -100,10 +100,15 @@ class PlanRequest:
             if self.n_rows is not None and self.n_blocks > self.n_rows:
                 raise InvalidInput(
                     f"n_blocks must be at most the {self.n_rows:,} {self.units}, "
-                    f"got {self.n_blocks:,}"
+                    f"got {self.n_blocks:,}: use fewer blocks, or leave n_blocks out"
                 )
         if self.forgiving and self.separation is not None:
             raise InvalidInput("separation and forgiving exclude each other: give one of them")
+        if self.forgiving and self.by_hand:
+            raise InvalidInput(
+                "forgiving is for what the method chooses: leave alpha or n_blocks open, or leave "
+                "forgiving out"
+            )
 
     @property
     def budget(self) -> Budget:

@@ -41,8 +41,8 @@ class Form:
         return Form(self.of(key), f"{self.name}.{key}")
 
     def optional(self, key: str) -> Form | None:
-        """A field that is an object or null; null too if it is not there."""
-        return None if self.data.get(key) is None else self.part(key)
+        """A field that is an object or null."""
+        return None if self.of(key) is None else self.part(key)
 
     def number(self, key: str, *, zero: bool = False) -> float:
         """A positive number, neither huge nor tiny; zero only where that is allowed."""

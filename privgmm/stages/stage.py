@@ -11,14 +11,30 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
 
 from privgmm.arrays import Array, IntArray
+from privgmm.errors import InvalidInput
 from privgmm.learners.learner import Learner
+from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.noise import NoiseSource
 
-__all__ = ["Bottom", "Drawn", "Prepared", "Progress", "Scene", "Stage", "Submits", "Work"]
+__all__ = [
+    "Bottom",
+    "Drawn",
+    "Number",
+    "Prepared",
+    "Progress",
+    "Published",
+    "RowSums",
+    "Scene",
+    "Stage",
+    "Submits",
+    "Work",
+]
 
 Progress = Callable[[int, int], None]
 """Told (done, total); raising from it cancels."""
@@ -81,6 +97,29 @@ class Drawn:
     seen: Any = None
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Published:
+    """A mixture that a last stage publishes, with what else it can say about it.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    sketch : object or None
+        The noisy sketch it was found in, if there is one; public too.
+    misfit : float or None
+        How badly a mixture of so many components explains the rows: about standard normal if it
+        is right.
+    floored : bool
+        Whether a component came out narrower than can be told apart from a single value, and was
+        widened.
+    """
+
+    mixture: Mixture
+    sketch: Any = None
+    misfit: float | None = None
+    floored: bool = False
+
+
 class Prepared(Protocol):
     """A stage with everything at hand but the noise."""
 
@@ -95,6 +134,37 @@ class Scene:
 
     key: str
     label: str
+
+
+class Number(NamedTuple):
+    """A number that a scene shows: what it is called, its value as text, and what it means."""
+
+    label: str
+    value: str
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowSums:
+    """Noisy sums over rows, as the audit attacks them: by replacing one row.
+
+    Parameters
+    ----------
+    multiplier : float
+        Gaussian noise of so many sensitivities is added.
+    move : callable(rows (2, d)) -> float
+        How far replacing the first of two rows by the second moves the sums, in units of the
+        sensitivity that the noise covers; at most one, or the price is wrong.
+    starts : tuple of arrays (2, d)
+        Pairs of rows from which a search for the largest move begins.
+    scale : float
+        How far from zero rows still count for something, for random rows to try as well.
+    """
+
+    multiplier: float
+    move: Callable[[Array], float]
+    starts: tuple[Array, ...]
+    scale: float
 
 
 class Stage(abc.ABC):
@@ -141,3 +211,14 @@ class Stage(abc.ABC):
     def least_units(self) -> int:
         """The fewest rows (or persons) with which it can run at all."""
         return 1
+
+    def row_sums(self, n_features: int) -> tuple[RowSums, ...]:  # noqa: ARG002 - few take sums
+        """The noisy sums that it takes from all rows; none if its price does not rest on sums."""
+        return ()
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:  # noqa: ARG002 - see below
+        """Privacy losses (n,) of all its noise, drawn in the worst case that its price allows.
+
+        Raises `InvalidInput` for a stage that has no Rényi account, or does not draw them.
+        """
+        raise InvalidInput(f"a stage of {self.kind} does not draw its privacy losses")

@@ -13,10 +13,9 @@ from scipy.stats import chi, norm
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.methods import METHODS
 from privgmm.methods.lifted.cores import best_core
-from privgmm.methods.plan import Method, checked
+from privgmm.methods.plan import checked
 from privgmm.methods.planner import calibrate
 from privgmm.privacy.noise import DiscreteGaussian
-from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.stage import friend_radius
@@ -70,19 +69,17 @@ def test_tight_noise_is_exact_for_weights_and_means_and_right_for_covariances(d:
 
 
 @pytest.mark.parametrize("method", ["tight", "lifted"])
-def test_the_radius_is_as_large_as_the_budget_allows(method: Method) -> None:
+def test_the_radius_is_as_large_as_the_budget_allows(method: str) -> None:
     # one component: no other one limits how near fits must be to be told apart
     plan = calibrate(method, **{**USUAL, "n_components": 1})
     assert plan.spent().epsilon == pytest.approx(1.0, rel=1e-6)
-    wider = dataclasses.replace(plan, test=dataclasses.replace(plan.test, radius=1.01 * plan.tau))
-    if isinstance(plan.space, LiftedSpace):
-        apart = dataclasses.replace(plan.space, clearance=2 * plan.separation * plan.tau)
-        wider = dataclasses.replace(wider, space=apart)
-    assert wider.spent().epsilon > 1.0
+    assert isinstance(plan.test, AgreementTest)
+    wider = dataclasses.replace(plan.test, radius=1.01 * plan.tau)
+    assert plan.but(dataclasses.replace(plan.agreement, test=wider)).spent().epsilon > 1.0
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_more_budget_or_a_coarser_alpha_give_a_wider_radius(method: Method) -> None:
+def test_more_budget_or_a_coarser_alpha_give_a_wider_radius(method: str) -> None:
     base = calibrate(method, **{**USUAL, "epsilon": 0.3})
     for change in ({"epsilon": 0.45}, {"delta": 1e-4}, {"alpha": 0.9}, {"beta": 0.4}):
         other = calibrate(method, **{**USUAL, "epsilon": 0.3, **change})
@@ -95,7 +92,7 @@ def test_tolerances_shrink_from_paper_to_tight_to_lifted() -> None:
 
 
 @pytest.mark.parametrize("method", ["tight", "lifted"])
-def test_refinement_is_paid_from_the_same_budget(method: Method) -> None:
+def test_refinement_is_paid_from_the_same_budget(method: str) -> None:
     plain = calibrate(method, **USUAL)
     refined = calibrate(method, **USUAL, refine=Refinement((8.0,), (3.0,)))
     assert refined.budget.covers(refined.spent())
@@ -157,18 +154,27 @@ def test_the_test_of_a_calibrated_plan_keeps_delta_and_passes_with_strays() -> N
         ({"n_features": 0}, "n_features"),
         ({"n_blocks": 4}, "n_blocks"),
         ({"n_blocks": 20}, "n_blocks"),
-        ({"n_blocks": None}, "n_blocks"),
     ],
 )
 @pytest.mark.parametrize("method", ["tight", "lifted"])
-def test_bad_numbers_are_named(method: Method, change: dict[str, Any], name: str) -> None:
+def test_bad_numbers_are_named(method: str, change: dict[str, Any], name: str) -> None:
     with pytest.raises(InvalidInput, match=name):
         calibrate(method, **{**USUAL, **change})
 
 
+@pytest.mark.parametrize(
+    ("method", "epsilon", "blocks"), [("tight", 2.0, 400), ("lifted", 0.5, 800)]
+)
+def test_without_blocks_the_method_takes_its_usual_number(
+    method: str, epsilon: float, blocks: int
+) -> None:
+    plan = calibrate(method, **{**USUAL, "epsilon": epsilon, "n_blocks": None})
+    assert plan == calibrate(method, **{**USUAL, "epsilon": epsilon, "n_blocks": blocks})
+
+
 def test_rules_of_single_methods() -> None:
     with pytest.raises(InvalidInput, match="method"):
-        calibrate("fast", **USUAL)  # type: ignore[arg-type]
+        calibrate("fast", **USUAL)
     for method in METHODS[:2]:
         with pytest.raises(InvalidInput, match="alpha"):
             calibrate(method, **{**USUAL, "alpha": 1.01})
@@ -181,7 +187,8 @@ def test_rules_of_single_methods() -> None:
 def test_a_plan_beyond_its_budget_is_never_handed_out() -> None:
     plan = calibrate("tight", **USUAL)
     assert isinstance(plan.test, AgreementTest)
-    greedy = dataclasses.replace(plan, test=dataclasses.replace(plan.test, sigma=0.5))
+    cheap = dataclasses.replace(plan.test, sigma=0.5)
+    greedy = plan.but(dataclasses.replace(plan.agreement, test=cheap))
     with pytest.raises(PrivGMMError, match="calibration failed"):
         checked(greedy)
     assert checked(plan) is plan

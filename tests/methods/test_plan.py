@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import math
+import operator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ import pytest
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.methods import METHODS
-from privgmm.methods.plan import Method, Plan
+from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
 from privgmm.privacy.curves import gaussian_curve, lifted_mask_curve, paper_mask_curve
 from privgmm.stages.agreement import lemmas as constants
@@ -27,7 +30,7 @@ from privgmm.stages.refinement.noisy_moments import Refinement
 REFINE = Refinement((60.0, 90.0), (4.0, 3.0))
 
 
-def a_plan(method: Method, *, k: int = 2, refine: Refinement | None = None) -> Plan:
+def a_plan(method: str, *, k: int = 2, refine: Refinement | None = None) -> Plan:
     return calibrate(
         method,
         epsilon=1.0,
@@ -43,7 +46,7 @@ def a_plan(method: Method, *, k: int = 2, refine: Refinement | None = None) -> P
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("d", [1, 4])
-def test_no_plan_costs_more_than_its_budget(method: Method, k: int, d: int) -> None:
+def test_no_plan_costs_more_than_its_budget(method: str, k: int, d: int) -> None:
     for epsilon, delta in itertools.product((0.2, 1.0, 6.0), (1e-9, 1e-3)):
         try:
             plan = calibrate(
@@ -102,45 +105,77 @@ def test_the_papers_account_is_theorem_2_3() -> None:
     assert plan.spent().delta == pytest.approx(4 * math.exp(e) * inner)
 
 
+def with_agreement(plan: Plan, **changes: Any) -> Plan:
+    """The plan with its stage of agreement changed."""
+    return plan.but(dataclasses.replace(plan.agreement, **changes), *plan.stages[1:])
+
+
+def with_test(plan: Plan, **changes: Any) -> Plan:
+    """The plan with its test changed."""
+    return with_agreement(plan, test=dataclasses.replace(plan.test, **changes))  # type: ignore[type-var]
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_a_larger_radius_or_less_noise_costs_more(method: Method) -> None:
+def test_a_larger_radius_or_less_noise_costs_more(method: str) -> None:
     plan = a_plan(method)
-    wider = dataclasses.replace(
-        plan, test=dataclasses.replace(plan.test, radius=3 * plan.tau), separation=99.0
-    )
-    if isinstance(plan.space, LiftedSpace):
-        wider = dataclasses.replace(
-            wider, space=dataclasses.replace(plan.space, clearance=1e3 * plan.tau)
+    wider = with_test(plan, radius=3 * plan.tau)
+    if isinstance(plan.space, PaperSpace):
+        quieter = with_agreement(
+            plan, space=dataclasses.replace(plan.space, eta_cov=plan.space.eta_cov / 3)
         )
-        quieter: LiftedSpace | PaperSpace = dataclasses.replace(plan.space, eta=plan.space.eta / 3)
     else:
-        quieter = dataclasses.replace(plan.space, eta_cov=plan.space.eta_cov / 3)
-    for changed in (wider, dataclasses.replace(plan, space=quieter)):
+        quieter = with_agreement(plan, eta=plan.space.noise()["eta"] / 3)
+    for changed in (wider, quieter):
         assert changed.spent().epsilon > plan.spent().epsilon * 1.05
         assert not plan.budget.covers(changed.spent())
 
 
 @pytest.mark.parametrize("method", ["tight", "lifted"])
-def test_a_lower_threshold_costs_delta(method: Method) -> None:
+def test_a_lower_threshold_costs_delta(method: str) -> None:
     plan = a_plan(method)
     assert isinstance(plan.test, AgreementTest)
-    eager = dataclasses.replace(
-        plan, test=dataclasses.replace(plan.test, threshold=plan.test.threshold - 1)
-    )
+    eager = with_test(plan, threshold=plan.test.threshold - 1)
     assert eager.spent().delta > plan.budget.delta
     assert not plan.budget.covers(eager.spent())
 
 
-def test_labels_that_are_not_unique_are_not_private() -> None:
+def test_labels_are_unique_whatever_the_test() -> None:
+    """Separation and clearance follow from the test: no plan can hold others."""
     plan = a_plan("lifted")
-    assert isinstance(plan.space, LiftedSpace)
-    needed = required_separation(plan.test, 2)  # type: ignore[arg-type]
-    assert plan.separation >= needed > 0
-    with pytest.raises(PrivGMMError, match="not private"):
-        dataclasses.replace(plan, separation=needed - 0.5).spent()
-    near = dataclasses.replace(plan.space, clearance=0.9 * needed * plan.tau)
-    with pytest.raises(PrivGMMError, match="not private"):
-        dataclasses.replace(plan, space=near).spent()
+    assert isinstance(plan.test, AgreementTest)
+    for member, full in ((plan.test.member, plan.test.full), (250, 260), (151, 151)):
+        changed = with_test(plan, member=member, full=full, radius=0.2)
+        assert isinstance(changed.test, AgreementTest)
+        assert isinstance(changed.space, LiftedSpace)
+        needed = required_separation(changed.test, 2)
+        assert changed.separation == needed > 0
+        assert changed.space.clearance == needed * 0.2
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("key", "factor"), [("gamma", 0.5), ("gamma", 1.001), ("separation", 0.9), ("tau", 1.5)]
+)
+def test_a_file_cannot_contradict_itself(method: str, key: str, factor: float) -> None:
+    """What follows from other numbers is checked against them when a plan is read back."""
+    plan = a_plan(method)
+    data = plan.to_dict()
+    assert Plan.from_dict(data) == plan
+    data[key] = data[key] * factor if data[key] else 3.0
+    with pytest.raises(InvalidInput, match=r"plan\.(gamma|separation)"):
+        Plan.from_dict(data)
+
+
+def test_gamma_as_older_versions_rounded_it_is_accepted() -> None:
+    data = a_plan("tight").to_dict()
+    data["gamma"] *= 1 + 2e-8
+    assert Plan.from_dict(data) == a_plan("tight")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_blocks_of_a_plan_are_those_of_its_test(method: str) -> None:
+    plan = a_plan(method)
+    assert plan.n_blocks == plan.test.n_blocks == plan.to_dict()["n_blocks"] == 300
 
 
 def test_one_component_needs_no_separation() -> None:
@@ -150,15 +185,34 @@ def test_one_component_needs_no_separation() -> None:
     assert plan.space.clearance == 0.0
 
 
-def test_a_mismatched_paper_plan_is_not_private() -> None:
+def test_a_paper_plan_beyond_its_lemmas_is_not_private() -> None:
     plan = a_plan("paper")
     with pytest.raises(PrivGMMError, match="not private"):
-        dataclasses.replace(plan, n_blocks=plan.n_blocks + 1).spent()
-    wide = dataclasses.replace(plan.test, radius=0.4)
-    with pytest.raises(PrivGMMError, match="not private"):
-        dataclasses.replace(plan, test=wide).spent()
-    with pytest.raises(InvalidInput, match="priced by Theorem"):
+        with_test(plan, radius=0.4).spent()
+    with pytest.raises(InvalidInput, match="priced by a theorem"):
         plan.curve()
+
+
+def test_stages_may_fit_other_numbers_of_components_and_their_prices_add() -> None:
+    """A first stage with one component, a last one with three: what `sketch` will need."""
+    frame, last = a_plan("lifted", k=1).agreement, a_plan("lifted", k=3).agreement
+    plan = Plan("lifted", Budget(3.0, 1e-5), 3, 2, (frame, last, REFINE))
+    curves = [c for stage in plan.stages for c in stage.price().curves]
+    assert len(curves) == 4
+    total = functools.reduce(operator.add, curves)
+    # the first gate excludes the rest; the second one's shortfall comes off delta
+    later = last.price().shortfall
+    assert 0 < later <= 1e-6
+    assert plan.spent().epsilon == pytest.approx(total.epsilon(1e-5 - later), rel=1e-12)
+    assert plan.spent().delta == 1e-5
+    assert plan.agreement is frame
+    assert plan.refine is REFINE
+    assert plan.explain().count("300 blocks") == 2
+
+
+def test_a_plan_needs_a_stage() -> None:
+    with pytest.raises(InvalidInput, match="at least one stage"):
+        Plan("lifted", Budget(1.0, 1e-6), 2, 2, ())
 
 
 def test_two_steps_of_the_friend_radius_make_gamma() -> None:
@@ -178,7 +232,7 @@ def test_core_sensitivity_and_separation_by_hand() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_plan_as_plain_numbers(method: Method) -> None:
+def test_a_plan_as_plain_numbers(method: str) -> None:
     plan = a_plan(method, refine=None if method == "paper" else REFINE)
     data = json.loads(json.dumps(plan.to_dict()))
     assert data["method"] == method
@@ -197,7 +251,7 @@ def test_a_plan_as_plain_numbers(method: Method) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_explanation_names_the_promise(method: Method) -> None:
+def test_the_explanation_names_the_promise(method: str) -> None:
     plan = a_plan(method, refine=None if method == "paper" else REFINE)
     text = plan.explain()
     assert f"{plan.spent().epsilon:.4g}" in text
@@ -218,5 +272,5 @@ def test_more_rows_make_a_release_likelier() -> None:
 def test_a_plan_cannot_change() -> None:
     plan = a_plan("lifted")
     with pytest.raises(dataclasses.FrozenInstanceError):
-        plan.gamma = 0.0  # type: ignore[misc]
+        plan.n_components = 3  # type: ignore[misc]
     assert plan.budget == Budget(1.0, 1e-6)

@@ -13,20 +13,21 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import chi
 
 from privgmm.errors import InvalidInput
-from privgmm.methods import calibration
-from privgmm.methods.plan import Method, Plan
+from privgmm.methods import tight
+from privgmm.methods.lifted import cores
+from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
 from privgmm.privacy.curves import ORDERS
 from privgmm.privacy.noise import DiscreteGaussian
-from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.refinement.noisy_moments import Refinement
 
-COUNTS: dict[Method, int] = {"paper": 9_200, "tight": 500, "lifted": 300}
+COUNTS: dict[str, int] = {"paper": 9_200, "tight": 500, "lifted": 300}
 """Together ten thousand. `make audit` draws as many again, evenly."""
 
 
-def random_plan(method: Method, rng: np.random.Generator) -> Plan | None:
+def random_plan(method: str, rng: np.random.Generator) -> Plan | None:
     """A plan with random parameters; None if the promise cannot be kept with so few blocks."""
     refine = None
     if method != "paper" and rng.random() < 0.5:
@@ -71,11 +72,11 @@ def quick_eta(n_features: int, alpha: float, miss: float) -> float:
 
 @pytest.mark.parametrize("method", list(COUNTS))
 def test_random_plans_are_within_their_budgets(
-    method: Method, monkeypatch: pytest.MonkeyPatch
+    method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Accuracy constants are replaced by a formula, for speed; everything else is real."""
-    monkeypatch.setattr(calibration, "lifted_eta", quick_eta)
-    monkeypatch.setattr(calibration, "covariance_eta", quick_eta)
+    monkeypatch.setattr(cores, "lifted_eta", quick_eta)
+    monkeypatch.setattr(tight, "covariance_eta", quick_eta)
     rng = np.random.default_rng(20230609)
     plans, refused = 0, 0
     while plans < COUNTS[method]:
@@ -90,7 +91,7 @@ def test_random_plans_are_within_their_budgets(
 
 @pytest.mark.study
 @pytest.mark.parametrize(("method", "count"), [("paper", 3400), ("tight", 3300), ("lifted", 3300)])
-def test_random_plans_with_real_accuracy_constants(method: Method, count: int) -> None:
+def test_random_plans_with_real_accuracy_constants(method: str, count: int) -> None:
     rng = np.random.default_rng(306)
     plans = 0
     while plans < count:
@@ -117,15 +118,11 @@ def test_noisy_counts_and_sums_cost_what_dp_accounting_says(
         n_blocks=300,
         refine=refine,
     )
-    assert isinstance(plan.space, LiftedSpace)
-    assert isinstance(plan.test, AgreementTest)
-    free = dataclasses.replace(
-        plan,
-        test=dataclasses.replace(plan.test, radius=1e-12),
-        space=LiftedSpace(1e6, clearance=plan.space.clearance),
-    )
+    assert isinstance(plan.agreement, AveragedAgreement)
+    still = dataclasses.replace(plan.agreement.test, radius=1e-12)
+    free = plan.but(dataclasses.replace(plan.agreement, test=still, eta=1e6), *plan.stages[1:])
     accountant = RdpAccountant(orders=ORDERS.tolist())
-    for multiplier in (plan.test.sigma, *steps):
+    for multiplier in (plan.agreement.test.sigma, *steps):
         accountant.compose(dp_event.GaussianDpEvent(multiplier))
     assert free.spent().epsilon == pytest.approx(accountant.get_epsilon(delta), rel=1e-6)
     assert free.spent().epsilon < plan.spent().epsilon
@@ -140,7 +137,7 @@ def test_the_price_of_a_threshold_is_its_tail() -> None:
     law = DiscreteGaussian(plan.test.sigma)
     for lower in range(1, plan.test.threshold):
         test = dataclasses.replace(plan.test, threshold=plan.test.threshold - lower)
-        spent = dataclasses.replace(plan, test=test).spent()
+        spent = plan.but(dataclasses.replace(plan.agreement, test=test)).spent()
         tail = float(law.probabilities[law.support >= test.threshold].sum())
         assert spent.delta == pytest.approx(max(tail, 1e-6), rel=1e-12)
         assert not plan.budget.covers(spent) or tail <= 1e-6

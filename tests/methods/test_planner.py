@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
-from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
+from privgmm.methods.lifted import LiftedMethod
 from privgmm.methods.lifted.cores import component_gap
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import best_plan, calibrate, hopeful_plan, lifted_feasible
+from privgmm.methods.planner import best_plan, calibrate, plan_for
+from privgmm.methods.request import PlanRequest
+from privgmm.methods.what_if import feasible
 from privgmm.mixture import Mixture
 from privgmm.stages.agreement.lifted_geometry import lift, lifted_distance
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.scatter import component_weights, simulated_distances
 from privgmm.stages.agreement.votes import required_separation
 from privgmm.stages.refinement.expected_error import forecast_error
+from privgmm.stages.refinement.noisy_moments import Refinement
+
+
+def asked(n: int, **more: Any) -> PlanRequest:
+    """Two components in the plane, at the usual promise."""
+    return PlanRequest(n_components=2, n_features=2, n_rows=n, **more)
+
 
 CASES = [(2, 2, 40_000, 1.0), (1, 5, 100_000, 1.0), (3, 2, 300_000, 0.5), (2, 1, 30_000, 2.0)]
 
@@ -57,8 +67,8 @@ def test_more_rows_or_more_budget_promise_less_error() -> None:
 def test_too_few_rows_is_said_before_anything_is_spent() -> None:
     with pytest.raises(InvalidInput, match="no plan is expected to release"):
         best_plan(2_000, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
-    assert not lifted_feasible(2_000, Budget(1.0, 1e-6), 2, 2)
-    assert lifted_feasible(60_000, Budget(1.0, 1e-6), 2, 2)
+    assert not feasible(asked(2_000))
+    assert feasible(asked(60_000))
 
 
 def test_the_other_methods_plan_too() -> None:
@@ -112,11 +122,10 @@ def test_a_forgiving_plan_lets_fits_scatter_more_within_the_same_budget(
 
 
 def test_forgiving_plans_are_found_exactly_where_they_are_foretold() -> None:
-    budget = Budget(1.0, 1e-6)
     answers = []
     for n in (20_000, 60_000, 200_000, 600_000):
-        foretold = lifted_feasible(n, budget, 2, 2, forgiving=True)
-        found = hopeful_plan(n, budget, 0.1, 2, 2, forgiving=True)
+        foretold = feasible(asked(n, forgiving=True))
+        found = LiftedMethod().hopeful(asked(n, forgiving=True))
         assert foretold == (found is not None)
         if foretold:
             best_plan(n, epsilon=1.0, delta=1e-6, n_components=2, n_features=2, forgiving=True)
@@ -168,4 +177,90 @@ def test_plans_survive_a_change_of_units() -> None:
     assert float(lifted_distance(one[0], one[1])) == pytest.approx(
         float(lifted_distance(two[0], two[1])), rel=1e-6
     )
-    assert dataclasses.replace(plan, smallest_weight=None).spent() == plan.spent()
+    equal = dataclasses.replace(plan.agreement, smallest_weight=None)
+    assert plan.but(equal, *plan.stages[1:]).spent() == plan.spent()
+
+
+# ------------------------------------------------------------------ one policy for everybody
+
+
+def test_everything_left_open_is_the_best_plan() -> None:
+    answer = plan_for(asked(60_000))
+    assert answer.plan == best_plan(60_000, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    assert answer.shortage == ""
+
+
+def test_everything_set_is_the_calibrated_plan_enough_rows_or_not() -> None:
+    for n in (9_000, 90_000):
+        answer = plan_for(asked(n, alpha=0.5, n_blocks=300))
+        assert answer.plan == calibrate(
+            "lifted",
+            epsilon=1.0,
+            delta=1e-6,
+            alpha=0.5,
+            n_components=2,
+            n_features=2,
+            n_blocks=300,
+        )
+        assert answer.shortage == ""
+
+
+def test_an_open_knob_is_chosen_for_the_rows_and_the_other_kept() -> None:
+    n = 200_000
+    by_alpha = plan_for(asked(n, alpha=1.0))
+    assert by_alpha.plan.alpha == 1.0
+    assert by_alpha.plan.refine is None, "an alpha set by hand is what comes out"
+    assert by_alpha.plan.pass_probability(n) >= 0.93
+    assert by_alpha.shortage == ""
+    by_blocks = plan_for(asked(n, n_blocks=250))
+    assert by_blocks.plan.n_blocks == 250
+    assert by_blocks.plan.refine is not None
+    assert by_blocks.shortage == ""
+    refined = plan_for(asked(n, alpha=1.0, refine=True))
+    assert refined.plan.refine is not None
+
+
+def test_an_open_knob_with_too_few_rows_gets_its_usual_value_and_a_warning() -> None:
+    answer = plan_for(asked(5_000, alpha=0.5))
+    assert answer.plan.n_blocks == 400
+    assert "there are 5000" in answer.shortage
+    assert "n_blocks to try anyway" in answer.shortage
+    with pytest.raises(InvalidInput, match="no plan is expected to release"):
+        plan_for(asked(5_000))
+
+
+@pytest.mark.parametrize("method", ["paper", "tight"])
+def test_methods_that_always_have_a_plan_say_when_it_is_not_expected_to_pass(
+    method: str,
+) -> None:
+    short = plan_for(asked(10**6, method=method))
+    assert f"method {method!r} takes about" in short.shortage
+    assert "use method 'lifted'" in short.shortage
+    enough = asked(int(2 * short.plan.rows_needed()), method=method, alpha=short.plan.alpha)
+    assert plan_for(enough).shortage == ""
+
+
+def test_blocks_that_cannot_be_filled_are_named_with_the_unit() -> None:
+    answer = plan_for(asked(1_000, alpha=0.5, n_blocks=300, unit="person"))
+    assert "1000 persons in 300 blocks leave 3 per block" in answer.shortage
+    with pytest.raises(InvalidInput, match="at most the 1,000 persons"):
+        asked(1_000, alpha=0.5, n_blocks=10**9, unit="person")
+
+
+def test_a_refinement_of_ones_own_is_kept() -> None:
+    steps = Refinement((60.0,), (4.0,))
+    for request in (
+        asked(90_000, refine=steps),
+        asked(90_000, alpha=1.0, n_blocks=300, refine=steps),
+    ):
+        plan = plan_for(request).plan
+        assert plan.refine == steps
+        assert plan.budget.covers(plan.spent())
+
+
+def test_by_hand_and_refined_takes_the_refinement_of_the_automatic_plan() -> None:
+    request = asked(90_000, alpha=2.0, n_blocks=300, refine=True)
+    found = plan_for(request).plan
+    auto = plan_for(asked(90_000)).plan
+    assert found.refine == auto.refine
+    assert plan_for(asked(5_000, alpha=2.0, n_blocks=100, refine=True)).plan.refine is None

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from privgmm.arrays import Array
+from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
 from privgmm.methods.calibration import refinement_curve, sigmas, too_few_blocks
 from privgmm.methods.lifted.cores import LARGEST_RADIUS, averaged, best_core, component_gap
@@ -70,6 +71,7 @@ _MORE_SHAPES = (
     (3, 1, 40, 28, 28, 28),
     (3, 2, 31, 17, 30, 25),
 )
+_LAVISH = Budget(2.0, 1e-2)
 
 
 class LiftedMethod(Method):
@@ -249,12 +251,12 @@ class LiftedMethod(Method):
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:
         """Cores of many shapes: their geometry is attacked, not their price."""
         return tuple(
-            self.shaped(t, m, M, G, n_components=k, n_features=d)
+            Plan(self.name, _LAVISH, k, d, (self.shaped(t, m, M, G, n_components=k, n_features=d),))
             for k, d, t, m, M, G in _SHAPES + (_MORE_SHAPES if thorough else ())
         )
 
+    @staticmethod
     def shaped(
-        self,
         n_blocks: int,
         member: int,
         full: int,
@@ -263,13 +265,11 @@ class LiftedMethod(Method):
         n_components: int,
         n_features: int,
         radius: float = 0.3,
-    ) -> Plan:
-        """A plan whose core has a given shape, whatever it costs."""
+    ) -> AveragedAgreement:
+        """A stage whose core has a given shape, whatever it costs."""
         test = AgreementTest(n_blocks, 1.0, 1.0, 3, member, full, core)
-        request = PlanRequest(
-            n_components=n_components, n_features=n_features, epsilon=2.0, delta=1e-2
-        )
-        return _plan(request, averaged(request, test, alpha=1.0, radius=radius), None)
+        request = PlanRequest(n_components=n_components, n_features=n_features)
+        return averaged(request, test, alpha=1.0, radius=radius)
 
 
 def _plan(request: PlanRequest, stage: AveragedAgreement, refinement: Refinement | None) -> Plan:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numba as nb
@@ -27,13 +27,25 @@ from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import NoiseSource, Randomness
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Drawn, Scene, Stage, Work
+from privgmm.stages.stage import Drawn, RowSums, Scene, Stage, Work
 
-__all__ = ["Refinement", "moment_sums", "refine", "solve_moments"]
+__all__ = [
+    "PreparedRefinement",
+    "Refinement",
+    "Solution",
+    "component_offsets",
+    "cut_features",
+    "inverse_factors",
+    "moment_sums",
+    "refine",
+    "solve_moments",
+    "winsorised_features",
+]
 
 _CHUNK_ROWS = 1 << 16
 _QUADRATURE_BITS = 12
 _CLOSE_ENOUGH = 1e-4
+_CONVERGED = 1e-2
 _STEP_LIMIT = 0.5
 
 
@@ -95,6 +107,44 @@ class Refinement(Stage):
     def price(self) -> Price:
         """One Gaussian mechanism per step; it never refuses."""
         return Price(tuple(map(gaussian_curve, self.multipliers)))
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
+        """Privacy losses (n,) where one row moves the sums of each step by their sensitivity."""
+        total = np.zeros(n)
+        for sigma in self.multipliers:
+            total += (2 * sigma * rng.standard_normal(n) + 1) / (2 * sigma**2)
+        return total
+
+    def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
+        """The sums of each step, seen through two components near each other, far and very far."""
+        return tuple(
+            self._sums_through(apart, step, n_features)
+            for step, radius in enumerate(self.radii)
+            for apart in (1.0, 3 * radius, 1e3 * radius)
+        )
+
+    def _sums_through(self, apart: float, step: int, d: int) -> RowSums:
+        radius, multiplier = self.radii[step], self.multipliers[step]
+        means = np.zeros((2, d))
+        means[1, 0] = apart
+        public = Mixture([0.5, 0.5], means, np.broadcast_to(np.eye(d), (2, d, d)))
+
+        def move(rows: Array) -> float:
+            first, second = (moment_sums(row[None], public, radius) for row in rows)
+            deviations = self.deviations(step, d)
+            if not (deviations > 0).all():
+                return math.inf
+            return float(np.linalg.norm((first - second) / deviations)) * multiplier
+
+        edge = radius * (1 - 1e-12) * np.eye(d)
+        starts = (
+            means + edge[:1],
+            means + np.stack([-edge[0], edge[0]]),
+            np.stack([edge[0], -edge[0]]),
+            np.stack([edge[0], edge[-1]]),
+            np.stack([edge[0], np.full(d, 1e9)]),
+        )
+        return RowSums(multiplier, move, starts, radius)
 
     def prepare(self, work: Work, public: Mixture) -> PreparedRefinement:
         """Nothing yet: each step looks at the rows through what the step before it published."""
@@ -199,7 +249,8 @@ def _accumulate(
                         index += 1
 
 
-def _offsets(mixture: Mixture) -> Array:
+def component_offsets(mixture: Mixture) -> Array:
+    """``ln w - ln det L`` of each component (k,): what its log density starts from."""
     with np.errstate(divide="ignore"):
         logs = np.log(mixture.weights)
     return np.asarray(
@@ -208,7 +259,8 @@ def _offsets(mixture: Mixture) -> Array:
     )
 
 
-def _inverses(mixture: Mixture) -> Array:
+def inverse_factors(mixture: Mixture) -> Array:
+    """Inverses of the lower factors (k, d, d)."""
     eye = np.eye(mixture.n_features)
     return np.stack([solve_triangular(factor, eye, lower=True) for factor in mixture.cholesky])
 
@@ -229,7 +281,7 @@ def moment_sums(rows: Array, public: Mixture, radius: float, shares: Array | Non
     """
     d = public.n_features
     sums = np.zeros((public.n_components, 1 + d + d * (d + 1) // 2))
-    offsets, inverses = _offsets(public), _inverses(public)
+    offsets, inverses = component_offsets(public), inverse_factors(public)
     for chunk in _chunks(len(rows)):
         part = np.ascontiguousarray(rows[chunk], dtype=np.float64)
         share = np.ones(len(part)) if shares is None else shares[chunk]
@@ -265,7 +317,7 @@ def _svec(u: Array) -> Array:
     )
 
 
-def _features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Array]:
+def cut_features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Array]:
     """A row's contribution (n, k, 1 + d + d(d+1)/2), and the same with r = 1 and no cut."""
     joint = public.log_joint(rows)
     share = np.exp(joint - joint.max(axis=1, keepdims=True))
@@ -277,6 +329,22 @@ def _features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Array
         whole.append(np.concatenate([np.ones((len(u), 1)), u, _svec(u)], axis=1))
     moments = np.stack(whole, axis=1)
     return share[:, :, None] * moments, moments
+
+
+def winsorised_features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Array]:
+    """The same where rows beyond the radius are pulled in to it instead of being dropped."""
+    joint = public.log_joint(rows)
+    share = np.exp(joint - joint.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    seen, whole = [], []
+    for a in range(public.n_components):
+        u = solve_triangular(public.cholesky[a], (rows - public.means[a]).T, lower=True).T
+        length = np.sqrt(np.einsum("ij,ij->i", u, u))
+        v = u * np.minimum(1.0, radius / np.maximum(length, np.finfo(float).tiny))[:, None]
+        ones = np.ones((len(u), 1))
+        whole.append(np.concatenate([ones, u, _svec(u)], axis=1))
+        seen.append(share[:, a, None] * np.concatenate([ones, v, _svec(v)], axis=1))
+    return np.stack(seen, axis=1), np.stack(whole, axis=1)
 
 
 def _scores(rows: Array, current: Mixture) -> Array:
@@ -326,6 +394,27 @@ def _moved(current: Mixture, step: Array) -> Mixture:
     return Mixture.from_roots(weights / weights.sum(), means, current.cholesky @ half)
 
 
+_Features = Callable[[Array, Mixture, float], tuple[Array, Array]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Solution:
+    """The mixture that explains noisy moments, and how well it is pinned down.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    converged : bool
+        Whether the last step was below a tenth of a standard error.
+    information : array (P, P)
+        The normal matrix at the end, in local coordinates, prior included.
+    """
+
+    mixture: Mixture
+    converged: bool
+    information: Array
+
+
 def solve_moments(
     public: Mixture,
     target: Array,
@@ -333,9 +422,10 @@ def solve_moments(
     deviations: Array,
     n_rows: int,
     *,
-    prior: float = 1.0,
+    prior: float | Array = 1.0,
     iterations: int = 25,
-) -> Mixture:
+    features: _Features = cut_features,
+) -> Solution:
     """The mixture whose expected moments match the noisy ones: post-processing.
 
     Parameters
@@ -345,14 +435,17 @@ def solve_moments(
     target : array (k, 1 + d + d(d+1)/2)
         Noisy moment sums divided by n.
     radius : float
-        R at which the moments were cut.
+        R at which the moments were cut or winsorised.
     deviations : array (1 + d + d(d+1)/2,)
         Standard deviation of the noise on each of `target`.
     n_rows : int
         n, for the weight of sampling error against noise.
-    prior : float
-        Standard deviation, in local coordinates, of how far the answer may lie from `public`;
-        it only speaks where the moments do not.
+    prior : float or array (P, P)
+        Standard deviation, in local coordinates, of how far the answer may lie from `public`; it
+        only speaks where the moments do not. Or the information, in local coordinates, that
+        `public` itself rests on.
+    features : callable
+        What a row contributes: `cut_features` or `winsorised_features`.
 
     Notes
     -----
@@ -367,14 +460,15 @@ def solve_moments(
     bits = _QUADRATURE_BITS + (n_rows > 300_000) + (n_rows > 3_000_000)
     points, mass = _normal_points(public.n_features, bits)
     current, travelled = public, np.zeros(k * width)
-    precision = np.full(k * width, prior**-2)
+    pull = np.eye(k * width) * prior**-2 if isinstance(prior, float) else prior
+    moved, normal = math.inf, pull
     for _ in range(iterations):
         expected = _exact_moments(current, public)
         slope = np.zeros((k * width, k * width))
         second = np.zeros((k * width, k * width))
         for b in range(k):
             rows = points @ current.cholesky[b].T + current.means[b]
-            seen, whole = _features(rows, public, radius)
+            seen, whole = features(rows, public, radius)
             part = seen.copy()
             part[:, b] -= whole[:, b]
             share = current.weights[b] * mass
@@ -387,19 +481,19 @@ def solve_moments(
         covariance = (second - np.outer(mean, mean)) / n_rows
         covariance[np.diag_indices_from(covariance)] += np.tile(deviations**2, k)
         whitened = np.linalg.solve(covariance, slope)
-        normal = slope.T @ whitened
-        normal[np.diag_indices_from(normal)] += precision
-        gradient = whitened.T @ (target.reshape(-1) - mean) - precision * travelled
+        normal = slope.T @ whitened + pull
+        gradient = whitened.T @ (target.reshape(-1) - mean) - pull @ travelled
         step = np.linalg.solve(normal, gradient)
         length = np.abs(step).max()
         if length > _STEP_LIMIT:
             step *= _STEP_LIMIT / length
         travelled += step
         current = _moved(current, step.reshape(k, width))
+        moved = float(step @ normal @ step)
         # a hundredth of a standard error
-        if step @ normal @ step < _CLOSE_ENOUGH:
+        if moved < _CLOSE_ENOUGH:
             break
-    return current
+    return Solution(current, moved < _CONVERGED, normal)
 
 
 def refine(
@@ -426,5 +520,5 @@ def refine(
         deviations = refinement.deviations(step, d)
         sums = moment_sums(rows, current, radius, shares)
         noisy = (sums + deviations * rng.normal(sums.shape)) / n
-        current = solve_moments(current, noisy, radius, deviations / n, n)
+        current = solve_moments(current, noisy, radius, deviations / n, n).mixture
     return current

@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 
 from privgmm.methods.lifted.cores import component_gap
-from privgmm.methods.lifted.expectations import OUTLOOKS, cheapest_core, expected_cores, outlook_at
+from privgmm.methods.lifted.expectations import (
+    EXPECTATIONS,
+    cheapest_core,
+    expected_cores,
+    expecting,
+)
 from privgmm.stages.agreement.votes import core_sensitivity, required_separation
 
 
-@pytest.mark.parametrize("outlook", OUTLOOKS)
-def test_expected_cores_pass_and_clear(outlook: object) -> None:
-    chosen = next(o for o in OUTLOOKS if o == outlook)
+@pytest.mark.parametrize("expectation", EXPECTATIONS)
+def test_expected_cores_pass_and_clear(expectation: object) -> None:
+    chosen = next(o for o in EXPECTATIONS if o == expectation)
     cores = expected_cores(200, 400, (0.4, 0.6), 2, 1e-6, chosen)
     assert cores
     for core in cores:
@@ -26,6 +31,6 @@ def test_expected_cores_pass_and_clear(outlook: object) -> None:
 
 
 def test_farther_components_leave_more_room() -> None:
-    near = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, outlook_at(4.0))
-    far = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, outlook_at(8.0))
+    near = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, expecting(4.0))
+    far = expected_cores(200, 80, (0.4, 0.6), 2, 1e-6, expecting(8.0))
     assert max(core.radius for core in far) > max(core.radius for core in near)

@@ -31,7 +31,7 @@ from privgmm.cli.source import Source, load_source
 from privgmm.data.jitter import jitter_widths, jittered
 from privgmm.data.rows import RowsLike
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.learners.registry import LEARNERS, make_learner
+from privgmm.learners.registry import OFFERED, make_learner
 from privgmm.ledger.protocol import Ledger
 from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.methods import registry
@@ -51,7 +51,7 @@ _NUMBER_BYTES = 32
 def add_release(add: Add) -> None:
     """Add the command."""
     methods = _listed((method.name, method.sentence) for method in registry.all_methods())
-    learners = _listed((kind.name, f"{kind.title}. {kind.good_at}") for kind in LEARNERS.values())
+    learners = _listed((kind.name, f"{kind.title}. {kind.good_at}") for kind in OFFERED.values())
     heading = "learners (the guarantee is the same with any of them):"
     part = add("release", _release, more="\n".join(["methods:", *methods, "", heading, *learners]))
     part.add_argument("data", help="a CSV or Parquet file, or the name of a shipped sample")
@@ -78,7 +78,7 @@ def add_release(add: Add) -> None:
         default=DEFAULT_METHOD,
         help=f"see below (default {DEFAULT_METHOD})",
     )
-    part.add_argument("--learner", choices=tuple(LEARNERS), default=next(iter(LEARNERS)))
+    part.add_argument("--learner", choices=tuple(OFFERED), default=next(iter(OFFERED)))
     part.add_argument(
         "--alpha",
         type=float,

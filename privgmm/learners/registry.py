@@ -12,7 +12,7 @@ from privgmm.learners.learner import Learner
 from privgmm.learners.moments.fitting import MOST_COMPONENTS, Moments
 from privgmm.learners.student import StudentT
 
-__all__ = ["LEARNERS", "LearnerKind", "make_learner"]
+__all__ = ["LEARNERS", "OFFERED", "LearnerKind", "make_learner"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +75,12 @@ LEARNERS: Mapping[str, LearnerKind] = MappingProxyType(
     }
 )
 """By name, the default first."""
+
+
+OFFERED: Mapping[str, LearnerKind] = MappingProxyType(
+    {name: kind for name, kind in LEARNERS.items() if kind.offered}
+)
+"""Those that users choose from."""
 
 
 def make_learner(name: str, n_components: int) -> Learner:

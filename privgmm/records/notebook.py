@@ -24,7 +24,7 @@ from privgmm.data.datasets import (
     random_mixture,
 )
 from privgmm.errors import InvalidInput
-from privgmm.learners.registry import LEARNERS
+from privgmm.learners.registry import OFFERED
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
@@ -55,7 +55,7 @@ _SELDOM_SET = (
 )
 """What of a request is written down only where it was set."""
 
-DEFAULT_LEARNER = next(iter(LEARNERS))
+DEFAULT_LEARNER = next(iter(OFFERED))
 """The name of the learner that `release` takes if it is given none."""
 
 

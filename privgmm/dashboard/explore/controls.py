@@ -13,7 +13,7 @@ from privgmm.dashboard.shared.sliders import (
 )
 from privgmm.dashboard.shared.state import Settings
 from privgmm.data.datasets import Dataset
-from privgmm.learners.registry import LEARNERS
+from privgmm.learners.registry import LEARNERS, OFFERED
 from privgmm.methods import registry
 from privgmm.methods.request import DEFAULT_METHOD, FEWEST_BLOCKS, PlanRequest
 
@@ -76,13 +76,13 @@ def _choose_learner() -> str:
     """What fits each block: any will do for the promise, not for the accuracy."""
     name = st.selectbox(
         "Learner",
-        list(LEARNERS),
+        list(OFFERED),
         format_func=lambda name: LEARNERS[name].title,
         key="learner",
         bind="query-params",
         persist_state="session",
         help="What fits each block. The promise is the same with any.\n\n"
-        + "\n".join(f"- **{kind.title}**: {kind.good_at}" for kind in LEARNERS.values()),
+        + "\n".join(f"- **{kind.title}**: {kind.good_at}" for kind in OFFERED.values()),
     )
     st.caption(LEARNERS[name].good_at)
     return str(name)
@@ -101,7 +101,7 @@ def show_misfit(settings: Settings) -> None:
     able = next(
         (
             kind
-            for kind in LEARNERS.values()
+            for kind in OFFERED.values()
             if kind.most_components is None or kind.most_components >= settings.request.n_components
         ),
         None,

@@ -12,9 +12,15 @@ from privgmm.distances.mixture_variation import mixture_tv
 from privgmm.distances.total_variation import gaussian_hockey_stick, gaussian_tv
 from privgmm.learners.em import fitting as em
 from privgmm.learners.moments import fitting as moments
+from privgmm.learners.student import StudentT
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import moment_sums
+from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
+from privgmm.stages.sketch import fitting
+from privgmm.stages.sketch.features import SketchShape, feature_sums, fixed_point_scale
+from privgmm.stages.sketch.frame import Frame
 
 __all__ = ["warm"]
 
@@ -31,6 +37,18 @@ def _strangers(d: int) -> MixtureBatch:
     return MixtureBatch.of(fits)
 
 
+def _warm_sketch(mixture: Mixture) -> None:
+    """The kernels of method `sketch`, with rows and with persons."""
+    d = mixture.n_features
+    rows = mixture.sample(12, rng=0)
+    frame, shape = Frame(np.zeros(d), np.eye(d)), SketchShape.default(d)
+    for member in (None, np.arange(12) // 2):
+        feature_sums(rows, frame, shape, scale=fixed_point_scale(12), member=member)
+        winsorised_sums(rows, mixture, Moments(3.0), Persons.of(12, member))
+    StudentT().fit_blocks(mixture.sample(40, rng=1).reshape(2, 20, d), rng=0)
+    fitting.warm()
+
+
 def warm() -> None:
     """Run each compiled kernel on something tiny."""
     em.warm()
@@ -41,6 +59,7 @@ def warm() -> None:
     space.distances(batch)
     space.representative(batch, np.ones(len(batch)), 0)
     moment_sums(np.zeros((4, 5)), batch[0], 3.0)
+    _warm_sketch(batch[0])
     first, second = batch[0].marginal([0, 1]), batch[8].marginal([0, 1])
     ill = np.diag([1.0, 1e-8])
     gaussian_tv(first.means[0], ill, first.means[1], 2 * ill)

@@ -30,7 +30,7 @@ from privgmm.results import Refusal, Release
 from privgmm.stages.agreement.blocks import one_row_each
 from privgmm.stages.agreement.stage import AgreementView
 from privgmm.stages.agreement.votes import Verdict
-from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Submits, Work
+from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Published, Submits, Work
 
 __all__ = [
     "CuratorView",
@@ -170,6 +170,10 @@ def _check_sizes(n_units: int, plan: Plan, unit: Unit) -> None:
     """Whether the plan can run at all on so many rows or persons."""
     if n_units >= plan.least_units:
         return
+    if not plan.votes:
+        raise InvalidInput(
+            f"{n_units} {unit}s are too few for this plan, which needs {plan.least_units}"
+        )
     k, d, t = plan.n_components, plan.n_features, plan.n_blocks
     raise InvalidInput(
         f"{n_units} {unit}s in {t} blocks leave {n_units // t} per block, but {k} components in "
@@ -238,7 +242,19 @@ class PreparedRelease:
         if isinstance(value, Bottom):
             result = Refusal(self.spent, self.plan, source.seeded, self.unit, entry, mark)
         else:
-            result = Release(value, self.spent, self.plan, source.seeded, self.unit, entry, mark)
+            published = value if isinstance(value, Published) else Published(value)
+            result = Release(
+                published.mixture,
+                self.spent,
+                self.plan,
+                source.seeded,
+                self.unit,
+                entry,
+                mark,
+                published.sketch,
+                published.misfit,
+                published.floored,
+            )
         problem = None
         if intent is not None:
             try:

@@ -11,6 +11,7 @@ from privgmm.budget import Budget, Unit
 from privgmm.html import refusal_html, release_html
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
+from privgmm.stages.sketch.data import SketchData
 
 __all__ = ["Refusal", "Release"]
 
@@ -35,6 +36,14 @@ class Release:
         Its number in the ledger that was told of it.
     mark : str or None
         Its random name there, if it has one: for the receipt.
+    sketch : SketchData or None
+        The noisy sketch it was found in, where the method takes one; public too.
+    misfit : float or None
+        How badly a mixture of so many components explains that sketch, in standard deviations:
+        beyond 5 it does not. None without a sketch.
+    floored : bool
+        Whether a component was narrower than could be told apart from a single value, and was
+        widened.
     """
 
     mixture: Mixture
@@ -44,6 +53,9 @@ class Release:
     unit: Unit = "row"
     entry: int | None = None
     mark: str | None = None
+    sketch: SketchData | None = dataclasses.field(default=None, repr=False)
+    misfit: float | None = None
+    floored: bool = False
 
     @property
     def released(self) -> bool:

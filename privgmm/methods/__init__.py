@@ -3,18 +3,19 @@
 `request` is the one shape of a question, `plan` the one shape of an answer, `registry` lists the
 methods by name, `planner` holds the one policy, `what_if` answers questions without data. Whatever
 else differs between methods (words, looks, forecasts, what the audit attacks) is asked of the
-method; nobody compares its name. `paper` and `tight` are a file each, `lifted` is a folder; a new
-method registers itself with `register`. The next room is `ledger`.
+method; nobody compares its name. `paper` and `tight` are a file each, `lifted` and `sketch` are
+folders; a new method registers itself with `register`. The next room is `ledger`.
 """
 
 from privgmm.methods.lifted import LiftedMethod
 from privgmm.methods.paper import PaperMethod
 from privgmm.methods.registry import get, names, register, unregister
+from privgmm.methods.sketch import SketchMethod
 from privgmm.methods.tight import TightMethod
 
 __all__ = ["METHODS", "get", "names", "register", "unregister"]
 
-for _method in (PaperMethod(), TightMethod(), LiftedMethod()):
+for _method in (PaperMethod(), TightMethod(), LiftedMethod(), SketchMethod()):
     register(_method)
 
 METHODS: tuple[str, ...] = names()

@@ -82,6 +82,11 @@ class Plan:
     # ------------------------------------------------------------------------------ stages
 
     @property
+    def votes(self) -> bool:
+        """Whether there is a stage in which blocks vote."""
+        return any(isinstance(stage, Agreement) for stage in self.stages)
+
+    @property
     def agreement(self) -> Agreement:
         """The stage in which blocks vote."""
         for stage in self.stages:
@@ -169,11 +174,11 @@ class Plan:
 
         An estimate without data: it assumes well separated components of the planned weights.
         """
-        return self.agreement.rows_needed(pass_probability)
+        return max(stage.rows_needed(pass_probability) for stage in self.stages)
 
     def pass_probability(self, n_rows: float) -> float:
         """The chance of a release from so many rows of well separated components."""
-        return self.agreement.pass_probability(n_rows)
+        return math.prod(stage.pass_probability(n_rows) for stage in self.stages)
 
     # ------------------------------------------------------------------------------- words
 

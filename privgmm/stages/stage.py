@@ -212,6 +212,14 @@ class Stage(abc.ABC):
         """The fewest rows (or persons) with which it can run at all."""
         return 1
 
+    def rows_needed(self, probability: float = 0.95) -> float:  # noqa: ARG002 - most never refuse
+        """Rows at which it goes on to the next stage with this probability."""
+        return float(self.least_units())
+
+    def pass_probability(self, n_rows: float) -> float:
+        """The chance that it goes on to the next stage, from so many rows."""
+        return float(n_rows >= self.least_units())
+
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:  # noqa: ARG002 - few take sums
         """The noisy sums that it takes from all rows; none if its price does not rest on sums."""
         return ()

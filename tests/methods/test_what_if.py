@@ -42,6 +42,7 @@ def test_headline_rows() -> None:
     assert rows["paper"] == pytest.approx(8e18, rel=0.05)
     assert rows["tight"] == pytest.approx(3e8, rel=0.15)
     assert 1.5e4 < rows["lifted"] < 4e4
+    assert 300 < rows["sketch"] < 1500
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -118,7 +119,7 @@ def test_lifted_rows_reach_beyond_a_billion() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_chances_rise_with_rows(method: str) -> None:
     enough = fewest(PLANE, method)
-    rows = [1e3, *(float(enough) * factor for factor in (0.3, 0.8, 1.0, 3.0, 30.0))]
+    rows = [float(enough) * factor for factor in (0.05, 0.3, 0.8, 1.0, 3.0, 30.0)]
     points = along_rows(PLANE.but(method=method), rows, enough=enough)
     chances = [point.pass_probability for point in points]
     # within the scatter of a few simulated sets of blocks

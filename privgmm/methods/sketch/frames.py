@@ -1,0 +1,397 @@
+"""Which frame to pay for: coordinates by the agreement of many small blocks, or by histograms.
+
+Neither depends on the rows: planning knows how many there are, and nothing else of them. How block
+fits scatter hangs only on the rows per block and on the number of columns, because the fits move
+with the rows under every affine map; so it is tabulated, once and for all, for Gaussian rows.
+
+``python -m privgmm.methods.sketch.frames`` makes the table anew (some ten minutes).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from privgmm.arrays import Array, IntArray, frozen, whole_number
+from privgmm.budget import Budget
+from privgmm.learners.student import StudentT
+from privgmm.methods.lifted.cores import best_core
+from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
+from privgmm.privacy.noise import DiscreteGaussian
+from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
+from privgmm.stages.agreement.noise_levels import lifted_eta
+from privgmm.stages.agreement.votes import AgreementTest, friend_counts
+from privgmm.stages.sketch.agreement_frame import FrameAgreement
+from privgmm.stages.sketch.histogram_frame import HistogramFrame, histogram_radius, variance_noise
+from privgmm.stages.stage import Stage
+
+__all__ = [
+    "MOST_FEATURES",
+    "FrameChoice",
+    "frame_stage",
+    "histogram_stage",
+    "mu_squared_left",
+    "scatter_table",
+    "simulated_scatter",
+]
+
+MOST_FEATURES = 20
+"""Up to so many columns the agreement of blocks is planned."""
+
+_ALPHA, _BETA = 2.0, 0.1
+_LEARNER = "student"
+_MOST_BLOCKS, _FEWEST_BLOCKS, _BLOCK_CHOICES = 1500, 60, 9
+_LEAST_SPARE = 4
+"""The smallest blocks have so many rows more than columns."""
+_STRAYS = 0.05
+"""Share of blocks that may lie anywhere."""
+_PASS_MARGIN = 1.65
+_FORGIVING = ((0.12, (2.5, 2.0, 1.6)), (0.30, (1.6, 1.4)), (0.60, (1.5, 1.3, 1.15)))
+"""How much of the account a frame may take, and how much wider than Gaussian rows' the scatter of
+the block fits may then be, in the order tried."""
+_SIGMA_CHOICES = 16
+_PRICED_EXACTLY = 4
+_ROUNDING = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class FrameChoice:
+    """A stage that gives a frame, and what it leaves for the stages after it.
+
+    Parameters
+    ----------
+    stage : Stage
+    left : float
+        mu^2: one Gaussian mechanism of noise ``left^-1/2`` sensitivities (or several whose mu^2
+        add up to it) still fits into the budget beside the frame, by the Rényi account.
+    share : float
+        How much of the account the frame takes, between 0 and 1.
+    inflation : float or None
+        By how much block fits may scatter more widely than those of Gaussian rows; None for a
+        frame without blocks.
+    """
+
+    stage: Stage
+    left: float
+    share: float
+    inflation: float | None = None
+
+
+def mu_squared_left(fixed: RenyiCurve, epsilon: float, delta: float) -> float:
+    """The largest mu^2 of a Gaussian mechanism that fits beside `fixed`; 0 if none does.
+
+    The sum proves epsilon if at some order a ``R(a) + a mu^2 / 2 + conversion(a) <= epsilon``,
+    with the conversion of `RenyiCurve.epsilon`; so mu^2 is the largest that any order allows.
+    """
+    a = ORDERS
+    conversion = np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
+    most = float((2 * (epsilon - conversion - fixed.values) / a).max())
+    return max(0.0, most * (1 - _ROUNDING))
+
+
+def _whole_account(epsilon: float, delta: float) -> float:
+    return mu_squared_left(RenyiCurve(np.zeros_like(ORDERS)), epsilon, delta)
+
+
+# -------------------------------------------------------------------------- how block fits scatter
+
+_TABLE = Path(__file__).with_name("scatter_table.npz")
+_SPARE_ROWS = (4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 40, 60, 100, 200, 500, 1000)
+_AGREEING = (0.6, 0.75, 0.85, 0.92, 0.95, 0.97, 0.985, 0.995)
+"""Share of pairs that are friends, for each tabulated radius."""
+_SIMULATED, _REPLICATES, _RANKS = 400, 2, 100
+
+
+class Scatter(NamedTuple):
+    """How fits of Gaussian blocks scatter.
+
+    Parameters
+    ----------
+    radii : array (q,)
+        Distances within which the shares `_AGREEING` of all pairs lie.
+    friends : array (q, r)
+        Which share of all blocks are friends of a block, at each radius: the best of r equal
+        groups of blocks first, each with its poorest.
+    """
+
+    radii: Array
+    friends: Array
+
+
+def simulated_scatter(rows_per_block: int, n_features: int) -> Scatter:
+    """From simulated Gaussian blocks: what the table is made of.
+
+    The poorer of two replicates counts, rank by rank.
+    """
+    tables = []
+    for seed in range(_REPLICATES):
+        rng = np.random.default_rng([seed, rows_per_block, n_features])
+        blocks = rng.standard_normal((_SIMULATED, rows_per_block, n_features))
+        tables.append(LiftedSpace(1.0).distances(StudentT().fit_blocks(blocks, rng=0)))
+    upper = np.triu_indices(_SIMULATED, 1)
+    radii = np.quantile(np.concatenate([table[upper] for table in tables]), _AGREEING)
+    friends = [
+        np.min([np.sort(friend_counts(table, radius))[::-1] for table in tables], axis=0)
+        for radius in radii.tolist()
+    ]
+    poorest = np.stack(friends)[:, _SIMULATED // _RANKS - 1 :: _SIMULATED // _RANKS]
+    return Scatter(radii, poorest / _SIMULATED)
+
+
+def scatter_table(rows_per_block: int, n_features: int) -> Scatter:
+    """The same from the table, for any number of rows per block.
+
+    In between, logarithms of radii are linear in that of the rows, which is not below the truth
+    since they bend upwards, and the poorer friends of both sides count. Beyond the table radii fall
+    like one over the square root of the rows.
+    """
+    radii, friends, _ = _tabulated()
+    d = n_features
+    rows = d + np.asarray(_SPARE_ROWS, dtype=np.float64)
+    if rows_per_block >= rows[-1]:
+        shrunk = radii[d - 1, -1] * math.sqrt(rows[-1] / rows_per_block)
+        return Scatter(shrunk, friends[d - 1, -1])
+    low = int(np.searchsorted(rows, rows_per_block, side="right")) - 1
+    if rows_per_block == rows[low]:
+        return Scatter(radii[d - 1, low], friends[d - 1, low])
+    part = math.log(rows_per_block / rows[low]) / math.log(rows[low + 1] / rows[low])
+    below, above = np.log(radii[d - 1, low]), np.log(radii[d - 1, low + 1])
+    return Scatter(
+        np.exp((1 - part) * below + part * above),
+        np.minimum(friends[d - 1, low], friends[d - 1, low + 1]),
+    )
+
+
+@functools.cache
+def _tabulated() -> tuple[Array, Array, Array]:
+    """Radii (20, m, q), shares of friends (20, m, q, r) and noise levels of the mask (20,)."""
+    with np.load(_TABLE, allow_pickle=False) as table:
+        return (
+            frozen(table["radii"]),
+            frozen(table["friends"] / _SIMULATED),
+            frozen(table["etas"]),
+        )
+
+
+def _make_table() -> None:
+    radii, friends = [], []
+    features = range(1, MOST_FEATURES + 1)
+    for d in features:
+        cells = [simulated_scatter(d + spare, d) for spare in _SPARE_ROWS]
+        radii.append(np.stack([cell.radii for cell in cells]))
+        counts = np.stack([cell.friends for cell in cells]) * _SIMULATED
+        friends.append(np.rint(counts).astype(np.uint16))
+    np.savez_compressed(
+        _TABLE,
+        radii=np.stack(radii),
+        friends=np.stack(friends),
+        etas=np.array([lifted_eta(d, _ALPHA, _BETA) for d in features]),
+    )
+
+
+# --------------------------------------------------------------------------- agreement of blocks
+
+
+class _Core(NamedTuple):
+    """A test that Gaussian blocks pass, its radius for them, and how far it lets the mean move."""
+
+    test: AgreementTest
+    radius: float
+    move: float
+
+
+def _expected_counts(friends: Array, t: int) -> IntArray:
+    """Friend counts (t,) to expect, in falling order; strays have nobody but themselves."""
+    rank = np.minimum((np.arange(1, t + 1) * friends.size) // t, friends.size - 1)
+    kept = np.floor(np.floor(friends[rank] * t) * (1 - _STRAYS)).astype(np.int64)
+    strays = math.ceil(_STRAYS * t)
+    return np.concatenate([kept[: t - strays], np.ones(strays, dtype=np.int64)])
+
+
+@functools.lru_cache(maxsize=4096)
+def _upper_point(sigma: float, delta: float) -> int:
+    return DiscreteGaussian(sigma).upper_point(delta)
+
+
+def _cores(t: int, rows_per_block: int, d: int, delta: float) -> list[_Core]:
+    scatter = scatter_table(rows_per_block, d)
+    sigmas = np.geomspace(1.5, max(2.0, t / 8), _SIGMA_CHOICES).tolist()
+    found = []
+    for radius, friends in zip(scatter.radii.tolist(), scatter.friends, strict=True):
+        if not math.isfinite(radius):
+            continue
+        counts = _expected_counts(friends, t).astype(np.float64)
+        for sigma in sigmas:
+            core = best_core(counts, sigma, _upper_point(sigma, delta), _PASS_MARGIN)
+            if core is not None:
+                found.append(_Core(core[0], radius, core[1]))
+    return found
+
+
+def _block_choices(n_units: int, d: int) -> list[int]:
+    most = min(_MOST_BLOCKS, n_units // (d + _LEAST_SPARE))
+    if most < _FEWEST_BLOCKS:
+        return []
+    return sorted({int(t) for t in np.geomspace(min(100, most), most, _BLOCK_CHOICES)})
+
+
+def _cheapest(cores: Iterable[_Core], inflation: float, d: int, eta: float) -> list[_Core]:
+    """The few whose test and mask cost least, to second order in gamma."""
+
+    def cost(core: _Core) -> float:
+        gamma = 2 * inflation * core.radius * core.move
+        return 1 / (2 * core.test.sigma**2) + gamma**2 * (1 / (8 * eta**2) + (d + 1) / 4)
+
+    return sorted(cores, key=cost)[:_PRICED_EXACTLY]
+
+
+@functools.lru_cache(maxsize=512)
+def frame_stage(
+    n_units: int,
+    n_features: int,
+    budget: Budget,
+    *,
+    alpha: float | None = None,
+    n_blocks: int | None = None,
+) -> FrameChoice | None:
+    """The most forgiving agreement frame that costs little; None if none fits the budget.
+
+    Parameters
+    ----------
+    n_units : int
+        Rows, or persons.
+    n_features : int
+        Columns d; more than 20 are not tabulated, and give None.
+    budget : Budget
+        Of the whole release.
+    alpha : float, optional
+        How far the mask may move the frame; by default 2, which is far, since a frame need only be
+        right within a factor of two.
+    n_blocks : int, optional
+        By default whichever number leaves most.
+
+    Notes
+    -----
+    `AveragedAgreement` with one component: no labels, so nothing needs to be separated. The block
+    fits of real rows scatter more widely than those of Gaussian rows, by `inflation`; the first
+    allowance is taken whose frame costs at most its share of the account (`_FORGIVING`).
+    """
+    n = whole_number(n_units, "n_units", 1)
+    d = whole_number(n_features, "n_features", 1)
+    if d > MOST_FEATURES:
+        return None
+    eta = float(_tabulated()[2][d - 1]) if alpha is None else lifted_eta(d, alpha, _BETA)
+    choices = _block_choices(n, d)
+    if n_blocks is not None:
+        t = whole_number(n_blocks, "n_blocks", 1)
+        choices = [t] if n // t >= d + _LEAST_SPARE else []
+    cores = [_cores(t, n // t, d, budget.delta) for t in choices]
+    total = _whole_account(budget.epsilon, budget.delta)
+    best = functools.cache(lambda inflation: _best(cores, inflation, d, eta, budget))
+    for limit, inflations in _FORGIVING:
+        for inflation in inflations:
+            left, core = best(inflation)
+            if core is not None and 1 - left / total <= limit:
+                stage = FrameAgreement(
+                    n_components=1,
+                    n_features=d,
+                    alpha=_ALPHA if alpha is None else alpha,
+                    beta=_BETA,
+                    test=dataclasses.replace(core.test, radius=inflation * core.radius),
+                    eta=eta,
+                    learner=_LEARNER,
+                )
+                return FrameChoice(stage, left, 1 - left / total, inflation)
+    return None
+
+
+def _best(
+    cores: list[list[_Core]], inflation: float, d: int, eta: float, budget: Budget
+) -> tuple[float, _Core | None]:
+    """The test that leaves most, among the cheapest for each number of blocks."""
+    best: tuple[float, _Core | None] = (0.0, None)
+    for listed in cores:
+        for core in _cheapest(listed, inflation, d, eta):
+            gamma = 2 * inflation * core.radius * core.move + 2 * MEAN_TOLERANCE
+            mask = LiftedSpace(eta).mask_curve(gamma, d)
+            curve = gaussian_curve(core.test.sigma) + mask
+            left = mu_squared_left(curve, budget.epsilon, budget.delta)
+            if left > best[0]:
+                best = (left, core)
+    return best
+
+
+# ------------------------------------------------------------------------------------ histograms
+
+_MISS_SHARE = 0.1
+"""Of delta: the chance, over all histograms and both sides, that a bin of one row shows."""
+_SCALE_NOISE, _LOCATION_NOISE = 0.042, 0.035
+"""Noise on the counts, as a share of all pairs or rows."""
+_CHEAP = 0.02
+"""Noise beyond what makes either kind of histogram cost this share of the account is of no use."""
+_MOST_FOR_HISTOGRAMS = 0.7
+_ROUNDS_SHARE = 0.16
+"""Of the account: what all rounds of moments take together; three quarters of it for one column."""
+_MOST_ROUNDS, _FEWEST_ROUNDS = 5, 2
+_LOUDEST = 0.17
+"""Noise on a variance, in units of the frame, up to which one more round does no harm."""
+
+
+@functools.lru_cache(maxsize=512)
+def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoice | None:
+    """The histogram frame for so many rows; None if they are too few for the budget.
+
+    Parameters are those of `frame_stage`, with any number of columns.
+    """
+    n = whole_number(n_units, "n_units", 1)
+    d = whole_number(n_features, "n_features", 1)
+    proved = (1 - _MISS_SHARE) * budget.delta
+    total = _whole_account(budget.epsilon, proved)
+    widest = math.sqrt(2 * d / (_CHEAP * total))
+    scale_sigma = min(_SCALE_NOISE * (n // 2), widest)
+    location_sigma = min(_LOCATION_NOISE * n, widest)
+    if min(scale_sigma, location_sigma) <= 0:
+        return None
+    if 2 * d * (scale_sigma**-2 + location_sigma**-2) > _MOST_FOR_HISTOGRAMS * total:
+        return None
+    multipliers = _rounds(n, d, _ROUNDS_SHARE * total)
+    stage = HistogramFrame(
+        n_features=d,
+        scale_sigma=scale_sigma,
+        location_sigma=location_sigma,
+        miss=_MISS_SHARE * budget.delta / (4 * d),
+        multipliers=multipliers,
+        radius=histogram_radius(d, multipliers[0], n),
+    )
+    price = stage.price()
+    curve = functools.reduce(RenyiCurve.__add__, price.curves)
+    left = mu_squared_left(curve, budget.epsilon, budget.delta - price.shortfall)
+    if left <= 0 or stage.least_units() > n:
+        return None
+    return FrameChoice(stage, left, 1 - left / _whole_account(budget.epsilon, budget.delta))
+
+
+def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:
+    """The noise of each round. Many rounds find thin directions; too many drown in noise.
+
+    Rounds that agree are averaged, so that dividing the same account among more of them costs
+    nothing as long as each is quiet enough to tell agreement.
+    """
+    if d == 1:
+        return (math.sqrt(1 / (0.75 * mu_squared)),)
+    rounds = _MOST_ROUNDS
+    while (
+        rounds > _FEWEST_ROUNDS and variance_noise(d, math.sqrt(rounds / mu_squared), n) > _LOUDEST
+    ):
+        rounds -= 1
+    return (math.sqrt(rounds / mu_squared),) * rounds
+
+
+if __name__ == "__main__":
+    _make_table()

@@ -1,0 +1,157 @@
+"""Noisy EM on winsorised moments: M steps whose sums carry noise, averaged over steps.
+
+For rows that are not a Gaussian mixture. Every step costs one Gaussian mechanism. What a step may
+do is bounded by construction, so that noise cannot blow a mixture up: means move by at most two
+deviations, eigenvalues of a covariance change by bounded factors, and what the noise drowns is
+shrunk towards what it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from privgmm.arrays import Array
+from privgmm.mixture import Mixture, cholesky_of_root
+from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.fixed_point import Persons
+from privgmm.stages.refinement.winsorised import Moments, noisy_moments_of, variance_kept
+
+__all__ = ["NoisyEM", "averaging"]
+
+_SHRINK, _STRETCH = 0.15, 6.0
+"""Bounds of an eigenvalue after a step, in units of what it was."""
+_FARTHEST = 2.0
+_LEAST_WEIGHT = 1e-4
+
+
+def averaging(steps: int, averaged: int) -> tuple[float, ...]:
+    """How much each step counts: the first ones wholly, the last ones as a running average.
+
+    >>> averaging(4, 2)
+    (1.0, 1.0, 0.5, 0.3333333333333333)
+    """
+    return (1.0,) * (steps - averaged) + tuple(1 / (i + 2) for i in range(averaged))
+
+
+@dataclasses.dataclass
+class _Statistics:
+    """Sufficient statistics in the coordinates of the rows: N, N mu, N (Sigma + mu mu^T)."""
+
+    counts: Array
+    firsts: Array
+    seconds: Array
+    variance: float = 1.0
+
+    def mixed(self, fresh: _Statistics, share: float) -> _Statistics:
+        """The average of what was known and what is new, and the variance of its noise."""
+        keep = 1 - share
+        return _Statistics(
+            keep * self.counts + share * fresh.counts,
+            keep * self.firsts + share * fresh.firsts,
+            keep * self.seconds + share * fresh.seconds,
+            keep**2 * self.variance + share**2,
+        )
+
+
+class NoisyEM:
+    """Noisy M steps from a public mixture.
+
+    Parameters
+    ----------
+    rows : array (n, d)
+        In the coordinates of the mixture.
+    start : Mixture
+    moments : Moments
+    persons : Persons
+    multiplier : float
+        Noise of each step, in units of the sensitivity of its sums.
+    source : NoiseSource
+    """
+
+    def __init__(
+        self,
+        rows: Array,
+        start: Mixture,
+        moments: Moments,
+        persons: Persons,
+        *,
+        multiplier: float,
+        source: NoiseSource,
+    ) -> None:
+        self.rows, self.mixture, self.moments, self.persons = rows, start, moments, persons
+        self.multiplier, self.source = multiplier, source
+        self._known: _Statistics | None = None
+
+    def run(self, shares: tuple[float, ...]) -> Mixture:
+        """One step per share; the mixture after the last."""
+        for share in shares:
+            self._step(share)
+        return self.mixture
+
+    def _step(self, share: float) -> None:
+        public = self.mixture
+        d = public.n_features
+        noisy = noisy_moments_of(
+            self.rows, public, self.moments, self.persons, self.multiplier, self.source
+        )
+        fresh = _in_row_coordinates(public, noisy, variance_kept(self.moments.radius, d))
+        known = self._known
+        self._known = fresh if known is None or share >= 1 else known.mixed(fresh, share)
+        deviations = self.moments.deviations(self.multiplier, d) * math.sqrt(self._known.variance)
+        self.mixture = _m_step(public, self._known, deviations, len(self.persons))
+
+
+def _in_row_coordinates(public: Mixture, noisy: Array, kept: float) -> _Statistics:
+    """From moments in each component's own coordinates to those of the rows."""
+    k, d = public.means.shape
+    row, column = np.triu_indices(d)
+    counts = noisy[:, 0]
+    shifts = np.einsum("kij,kj->ki", public.cholesky, noisy[:, 1 : 1 + d])
+    own = np.zeros((k, d, d))
+    own[:, row, column] = noisy[:, 1 + d :] / np.where(row == column, 1.0, math.sqrt(2)) / kept
+    own = own + np.transpose(np.triu(own, 1), (0, 2, 1))
+    spread = public.cholesky @ own @ np.transpose(public.cholesky, (0, 2, 1))
+    means = public.means
+    cross = means[:, :, None] * shifts[:, None, :]
+    seconds = counts[:, None, None] * means[:, :, None] * means[:, None, :]
+    return _Statistics(
+        counts,
+        counts[:, None] * means + shifts,
+        seconds + cross + np.transpose(cross, (0, 2, 1)) + spread,
+    )
+
+
+def _m_step(public: Mixture, known: _Statistics, deviations: Array, n: int) -> Mixture:
+    """The next mixture: shrunk where noise drowns the sums, and bounded in every move."""
+    k, d = public.means.shape
+    of_count, of_mean, of_second = deviations[0], deviations[1], deviations[-1]
+    weights = np.empty(k)
+    means, roots = public.means.copy(), public.cholesky.copy()
+    for a in range(k):
+        count = max(float(known.counts[a]), 0.0)
+        weights[a] = max(count, 0.5 * of_count, _LEAST_WEIGHT * n)
+        rows = max(count, of_count, 1.0)
+        mean, inverse = public.means[a], np.linalg.inv(public.cholesky[a])
+        shift = inverse @ (known.firsts[a] - known.counts[a] * mean) / rows
+        shift *= count / (count + of_mean)
+        centred = (
+            known.seconds[a]
+            - np.outer(known.firsts[a], mean)
+            - np.outer(mean, known.firsts[a])
+            + known.counts[a] * np.outer(mean, mean)
+        )
+        own = inverse @ centred @ inverse.T / rows - np.outer(shift, shift)
+        trust = count / (count + of_second)
+        own = trust * own + (1 - trust) * np.eye(d)
+        values, vectors = np.linalg.eigh((own + own.T) / 2)
+        floor = max(_SHRINK, min(0.7, 2 * of_second / rows))
+        values = np.clip(values, floor, _STRETCH)
+        length = float(np.linalg.norm(shift))
+        if length > _FARTHEST:
+            shift *= _FARTHEST / length
+        means[a] = mean + public.cholesky[a] @ shift
+        roots[a] = public.cholesky[a] @ (vectors * np.sqrt(values)) @ vectors.T
+    return Mixture.from_roots(weights / weights.sum(), means, cholesky_of_root(roots))

@@ -1,0 +1,162 @@
+"""From a rich mixture to k components, and which of several mixtures the rows prefer.
+
+Splitting, merging and projecting are post-processing of public mixtures; the vote looks at the
+rows once, under one price.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from privgmm.arrays import Array, IntArray
+from privgmm.errors import InvalidInput
+from privgmm.learners.em import EM
+from privgmm.mixture import Mixture
+from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.fixed_point import Persons, fixed_scale
+
+__all__ = [
+    "merged_to",
+    "preferred",
+    "projections",
+    "split_to",
+    "vote_sensitivity",
+    "vote_sums",
+]
+
+_SAMPLES = 40_000
+_SAMPLE_SEED = 5
+_ALIKE = 1e-3
+
+
+def split_to(mixture: Mixture, n_components: int) -> Mixture:
+    """Split the heaviest components along their long axis until there are so many."""
+    weights = mixture.weights.tolist()
+    means, covariances = list(mixture.means), list(mixture.covariances)
+    while len(weights) < n_components:
+        a = int(np.argmax(weights))
+        values, vectors = np.linalg.eigh(covariances[a])
+        step = 0.7 * math.sqrt(values[-1]) * vectors[:, -1]
+        values[-1] /= 2
+        half = (vectors * values) @ vectors.T
+        weights[a] /= 2
+        weights.append(weights[a])
+        covariances[a] = half
+        covariances.append(half)
+        means.append(means[a] - step)
+        means[a] = means[a] + step
+    w = np.asarray(weights)
+    return Mixture(w / w.sum(), np.asarray(means), np.asarray(covariances))
+
+
+def merged_to(mixture: Mixture, n_components: int) -> Mixture:
+    """Merge pairs until there are so many components, the cheapest first (Runnalls, 2007)."""
+    weights = mixture.weights.tolist()
+    means, covariances = list(mixture.means), list(mixture.covariances)
+    logs = [float(np.linalg.slogdet(c)[1]) for c in covariances]
+    while len(weights) > n_components:
+        best: tuple[float, int, int] | None = None
+        for a in range(len(weights)):
+            for b in range(a):
+                joint = _joined(weights, means, covariances, a, b)
+                cost = (weights[a] + weights[b]) * float(np.linalg.slogdet(joint[1])[1])
+                cost -= weights[a] * logs[a] + weights[b] * logs[b]
+                if best is None or cost < best[0]:
+                    best = cost, a, b
+        if best is None:
+            raise InvalidInput(f"a mixture of {len(weights)} cannot be merged to {n_components}")
+        _, a, b = best
+        means[b], covariances[b] = _joined(weights, means, covariances, a, b)
+        logs[b] = float(np.linalg.slogdet(covariances[b])[1])
+        weights[b] += weights[a]
+        for part in (weights, means, covariances, logs):
+            del part[a]
+    w = np.asarray(weights)
+    return Mixture(w / w.sum(), np.asarray(means), np.asarray(covariances))
+
+
+def _joined(
+    weights: list[float], means: list[Array], covariances: list[Array], a: int, b: int
+) -> tuple[Array, Array]:
+    """Mean and covariance of two components together."""
+    total = weights[a] + weights[b]
+    p, q = weights[a] / total, weights[b] / total
+    gap = means[a] - means[b]
+    return p * means[a] + q * means[b], (
+        p * covariances[a] + q * covariances[b] + p * q * np.outer(gap, gap)
+    )
+
+
+def projections(
+    rich: Mixture, n_components: int, *, seeds: Sequence[int] = range(1, 9), most: int = 3
+) -> list[Mixture]:
+    """Mixtures of k components near a rich one: maximum likelihood on rows drawn from it.
+
+    From several starts, and from merging; different optima, the likeliest first.
+    """
+    if rich.n_components <= n_components:
+        return [split_to(rich, n_components)]
+    sample = rich.sample(_SAMPLES, rng=_SAMPLE_SEED)
+    found: list[tuple[float, Mixture]] = []
+    for seed in seeds:
+        try:
+            fit = EM(n_components).fit(sample, rng=seed)
+        except InvalidInput:
+            # this start collapses on rows drawn from the rich mixture; others follow
+            continue
+        _keep(found, fit, sample)
+    _keep(found, merged_to(rich, n_components), sample)
+    found.sort(key=lambda item: -item[0])
+    return [fit for _, fit in found[:most]]
+
+
+def _keep(found: list[tuple[float, Mixture]], fit: Mixture, sample: Array) -> None:
+    level = float(fit.log_density(sample).mean())
+    if all(abs(level - other) > _ALIKE for other, _ in found):
+        found.append((level, fit))
+
+
+def vote_sums(
+    rows: Array, candidates: Sequence[Mixture], persons: Persons, clip: float
+) -> tuple[IntArray, float]:
+    """How the rows like each candidate but the first better than it (J,), and the unit.
+
+    Of each row the differences of log density are clipped to [-C, C] and divided by C; a person
+    gives the average over their rows, rounded to an integer. NOT private by themselves.
+    """
+    # rows so far out that both densities underflow say nothing
+    with np.errstate(invalid="ignore", over="ignore"):
+        base = candidates[0].log_density(rows)
+        differences = np.stack([c.log_density(rows) - base for c in candidates[1:]], axis=1)
+    differences = np.clip(np.nan_to_num(differences, nan=0.0), -clip, clip) / clip
+    ordered = persons.ordered(differences)
+    sizes = np.diff(persons.starts)
+    averages = np.add.reduceat(ordered, persons.starts[:-1], axis=0) / sizes[:, None]
+    unit = fixed_scale(len(persons))
+    return np.asarray(np.rint(averages * unit).astype(np.int64).sum(axis=0)), unit
+
+
+def vote_sensitivity(unit: float, n_others: int) -> float:
+    """How far replacing a person moves the sums: by 2 each, and by one unit of rounding."""
+    return (unit * 2 * (1 + 1e-9) + 1) * math.sqrt(n_others)
+
+
+def preferred(
+    rows: Array,
+    candidates: Sequence[Mixture],
+    persons: Persons,
+    *,
+    clip: float,
+    multiplier: float,
+    source: NoiseSource,
+) -> int:
+    """The candidate with the largest noisy mean log density; costs one Gaussian mechanism."""
+    if len(candidates) == 1:
+        return 0
+    sums, unit = vote_sums(rows, candidates, persons, clip)
+    sigma = multiplier * vote_sensitivity(unit, sums.size)
+    noisy = sums + source.discrete_gaussian(sigma, sums.size)
+    return int(np.argmax(np.concatenate([[0], noisy])))

@@ -1,0 +1,200 @@
+"""Winsorised moments of all rows under a public mixture, as exact integers.
+
+Like the moments of `noisy_moments`, but rows beyond the radius are pulled in to it instead of being
+dropped (``u min(1, R / |u|)``), and every contribution is rounded to a fixed-point integer, so that
+sums do not depend on the order of the rows or on the number of threads, and noise is added to
+integers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from numba import njit
+from scipy.stats import chi2
+
+from privgmm.arrays import Array, IntArray
+from privgmm.mixture import Mixture
+from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.fixed_point import Persons, fixed_scale, in_threads
+from privgmm.stages.refinement.noisy_moments import component_offsets, inverse_factors
+
+__all__ = ["Moments", "moment_sensitivity", "noisy_moments_of", "variance_kept", "winsorised_sums"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """Which moments are summed, and how they are weighed against each other.
+
+    Parameters
+    ----------
+    radius : float
+        R: rows farther from a component, in its own units, are pulled in to it.
+    scales : tuple of three floats
+        c of ``(c0 r, c1 r v, c2 r svec(v v^T))`` with ``v = u min(1, R/|u|) / R``; needs
+        ``c1^2 <= 2 c0 c2``.
+
+    Notes
+    -----
+    Responsibilities r sum to one and ``|v| <= 1``, so a row's contribution has norm at most
+    ``|c|``. For two rows it has, per component, inner product ``r r' (c0^2 + c1^2 z + c2^2 z^2)``
+    with z in [-1, 1], never negative if ``c1^2 <= 2 c0 c2``: replacing a row moves the sums by at
+    most ``sqrt 2 |c|``. The average over a person's rows lies in the convex hull of such
+    contributions, and inner products of averages are averages of inner products: the same bound.
+    """
+
+    radius: float
+    scales: tuple[float, float, float] = (0.4, 0.6, 1.0)
+
+    @property
+    def sensitivity(self) -> float:
+        """``sqrt 2 |c|``."""
+        return math.sqrt(2) * math.hypot(*self.scales)
+
+    def units(self, d: int) -> Array:
+        """What one scaled moment stands for (1 + d + d(d+1)/2,): ``1/c0, R/c1, R^2/c2``."""
+        c0, c1, c2 = self.scales
+        sizes = [1, d, d * (d + 1) // 2]
+        return np.repeat([1 / c0, self.radius / c1, self.radius**2 / c2], sizes)
+
+    def deviations(self, multiplier: float, d: int) -> Array:
+        """Standard deviation of the noise on each unscaled moment sum."""
+        return multiplier * self.sensitivity * self.units(d)
+
+
+@njit(cache=True, nogil=True)
+def _accumulate(
+    rows: Array,
+    starts: IntArray,
+    first: int,
+    last: int,
+    offsets: Array,
+    means: Array,
+    inverses: Array,
+    radius: float,
+    scales: Array,
+    unit: float,
+    sums: IntArray,
+) -> None:
+    """Add the rounded contributions of persons first..last-1 to `sums` (k, width)."""
+    k, d = means.shape
+    width = 1 + d + d * (d + 1) // 2
+    u = np.empty((k, d))
+    squares, share = np.empty(k), np.empty(k)
+    person = np.zeros((k, width))
+    root_two = math.sqrt(2.0)
+    for p in range(first, last):
+        begin, end = starts[p], starts[p + 1]
+        person[:] = 0.0
+        for i in range(begin, end):
+            best = -np.inf
+            for a in range(k):
+                total = 0.0
+                for r in range(d):
+                    value = 0.0
+                    for c in range(r + 1):
+                        value += inverses[a, r, c] * (rows[i, c] - means[a, c])
+                    u[a, r] = value
+                    total += value * value
+                if not total < np.inf:
+                    # overflow: infinitely far, not a number that spoils the other shares
+                    total = np.inf
+                squares[a] = total
+                share[a] = offsets[a] - 0.5 * total
+                best = max(best, share[a])
+            if not best > -np.inf:
+                # so far out that every density underflows: it counts for nobody
+                continue
+            norm = 0.0
+            for a in range(k):
+                share[a] = math.exp(share[a] - best)
+                norm += share[a]
+            for a in range(k):
+                w = share[a] / norm
+                if not w > 0.0 or not squares[a] < np.inf:
+                    continue
+                pull = 1.0 / radius
+                if squares[a] > radius * radius:
+                    pull = 1.0 / math.sqrt(squares[a])
+                person[a, 0] += scales[0] * w
+                at = 1 + d
+                for r in range(d):
+                    v = u[a, r] * pull
+                    person[a, 1 + r] += scales[1] * w * v
+                    person[a, at] += scales[2] * w * v * v
+                    at += 1
+                    for c in range(r + 1, d):
+                        person[a, at] += scales[2] * w * root_two * v * (u[a, c] * pull)
+                        at += 1
+        size = unit / (end - begin)
+        for a in range(k):
+            for j in range(width):
+                sums[a, j] += math.floor(person[a, j] * size + 0.5)
+
+
+def winsorised_sums(
+    rows: Array, public: Mixture, moments: Moments, persons: Persons
+) -> tuple[IntArray, float]:
+    """Integer sums (k, 1 + d + d(d+1)/2) of scaled moments, and what one unit stands for.
+
+    NOT private by themselves.
+    """
+    d = public.n_features
+    unit = fixed_scale(len(persons))
+    shape = (public.n_components, 1 + d + d * (d + 1) // 2)
+    offsets, inverses = component_offsets(public), inverse_factors(public)
+    ordered = persons.ordered(rows)
+
+    def work(first: int, last: int) -> IntArray:
+        sums = np.zeros(shape, dtype=np.int64)
+        _accumulate(
+            ordered,
+            persons.starts,
+            first,
+            last,
+            offsets,
+            public.means,
+            inverses,
+            moments.radius,
+            np.asarray(moments.scales),
+            unit,
+            sums,
+        )
+        return sums
+
+    return in_threads(work, len(persons)), unit
+
+
+def moment_sensitivity(unit: float, moments: Moments, size: int) -> float:
+    """How far replacing a person moves `size` integer sums, in L2.
+
+    By the sensitivity of the moments, and by the rounding: at most half a unit in each
+    coordinate of either person's contribution.
+    """
+    return unit * moments.sensitivity * (1 + 1e-9) + math.sqrt(size)
+
+
+def noisy_moments_of(
+    rows: Array,
+    public: Mixture,
+    moments: Moments,
+    persons: Persons,
+    multiplier: float,
+    source: NoiseSource,
+) -> Array:
+    """Noisy moment sums (k, 1 + d + d(d+1)/2), unscaled; costs one Gaussian of `multiplier`.
+
+    Discrete Gaussian noise is added to integers, so nothing rounds between rows and release.
+    """
+    sums, unit = winsorised_sums(rows, public, moments, persons)
+    sensitivity = moment_sensitivity(unit, moments, sums.size)
+    noise = source.discrete_gaussian(multiplier * sensitivity, sums.size).reshape(sums.shape)
+    return (sums + noise) / unit * moments.units(public.n_features)
+
+
+def variance_kept(radius: float, d: int) -> float:
+    """``E min(|u|^2, R^2) / d`` for a standard normal u: how much winsorising shrinks variances."""
+    x = radius * radius
+    return float((d * chi2.cdf(x, d + 2) + x * chi2.sf(x, d)) / d)

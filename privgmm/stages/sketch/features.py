@@ -1,0 +1,420 @@
+"""The waves of a sketch: what a row contributes, what replacing it can change, and exact sums.
+
+Row x has coordinates z in a public frame. In each of D directions v_j it contributes the first L
+powers of one unit number, ``sqrt(p_l / D) exp(i l a_j)`` with ``a_j = h v_j . z``. However far out
+the row lies, these are points on circles. Divided by the weights, their mean over all rows is the
+characteristic function ``E exp(i f . z)`` at the frequencies ``f = l h v_j``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba as nb
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from privgmm.arrays import Array, IntArray, frozen, positive, whole_number
+from privgmm.errors import InvalidInput
+from privgmm.stages.form import Form
+from privgmm.stages.sketch.frame import Frame
+
+__all__ = ["SketchShape", "feature_sums", "fixed_point_scale", "integer_sensitivity"]
+
+_DEFAULTS = {1: (1, 20, 0.6), 2: (32, 16, 0.6), 3: (32, 12, 0.5), 4: (64, 8, 0.6), 5: (80, 7, 0.6)}
+_DEFAULT_STEP = 0.6
+_MOST_DIRECTIONS, _MOST_FREQUENCIES = 10_000, 1_000
+_SUM_BITS, _FINEST_BITS = 60, 30
+_MOST_UNITS = 1 << 44
+"""With more, integers would be so coarse that rounding shows."""
+_CHUNK_ROWS = 1 << 16
+_BLOCK = 256
+"""Rows that a kernel treats side by side; a sum over them is a whole number below 2^39."""
+_REPULSIONS = 60
+_QUARTER = math.pi / 2
+"""A quarter of a turn: the kernel works with a quarter of each angle."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SketchShape:
+    """Which frequencies a sketch looks at.
+
+    Parameters
+    ----------
+    n_directions : int
+        D.
+    n_frequencies : int
+        L, along each direction.
+    step : float
+        h, in units of the frame: the frequencies of a direction are h, 2 h, ..., L h.
+    """
+
+    n_directions: int
+    n_frequencies: int
+    step: float
+
+    def __post_init__(self) -> None:
+        for name, most in (
+            ("n_directions", _MOST_DIRECTIONS),
+            ("n_frequencies", _MOST_FREQUENCIES),
+        ):
+            value = whole_number(getattr(self, name), name, 1)
+            if value > most:
+                raise InvalidInput(f"{name} must be at most {most}, got {value}")
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "step", positive(self.step, "step", below=1e6))
+
+    @classmethod
+    def default(cls, n_features: int) -> SketchShape:
+        """What served well in trials for this number of columns; the optimum is flat.
+
+        Two columns get more directions than a fit needs, because a picture of the density can be
+        made from them. Covariances have d(d+1)/2 entries, and there are never fewer directions.
+        """
+        d = whole_number(n_features, "n_features", 1)
+        if d in _DEFAULTS:
+            return cls(*_DEFAULTS[d])
+        return cls(max(20 * (d - 1), d * (d + 1) // 2), 6 if d < 8 else 5, _DEFAULT_STEP)
+
+    @property
+    def size(self) -> int:
+        """Number m = D L of frequencies."""
+        return self.n_directions * self.n_frequencies
+
+    @functools.cached_property
+    def weights(self) -> Array:
+        """Fejér's weights ``p_l = 2 (L + 1 - l) / (L (L + 1))`` (L,); they sum to one."""
+        count = self.n_frequencies
+        return frozen(2.0 * np.arange(count, 0, -1) / (count * (count + 1)))
+
+    @functools.cached_property
+    def amplitudes(self) -> Array:
+        """``sqrt(p_l / D)`` (L,): the radius of the circle on which a contribution lies."""
+        return frozen(np.sqrt(self.weights / self.n_directions))
+
+    @property
+    def sensitivity(self) -> float:
+        """``sqrt(2 (1 + 1/L))``: the farthest that replacing one row moves the sums, in L2.
+
+        Notes
+        -----
+        Let b_j be the difference of the angles a_j of two rows. Two points on the unit circle an
+        angle t apart have squared distance ``2 - 2 cos t``, so the two contributions have
+
+            squared distance = average over j of 2 (1 - C(b_j)),  C(b) = sum over l of p_l cos(l b).
+
+        C cannot be very negative. The sum of all ``exp(i (r - s) b)`` over r, s in 0..L is the
+        square of the size of ``sum over r of exp(i r b)``, hence not negative. There are L + 1
+        pairs with r = s and ``L + 1 - l`` pairs with r - s = l, and as many with -l; so the sum is
+        ``(L + 1) + 2 sum over l of (L + 1 - l) cos(l b) = (L + 1) (1 + L C(b))``. Therefore
+        ``C(b) >= -1/L``, and no direction contributes more than ``2 (1 + 1/L)`` to the average.
+        It is attained where every b_j is a multiple of ``2 pi / (L + 1)``, but not of 2 pi.
+
+        Nothing was used but that a direction's contributions are powers of one unit number.
+        Whether angles are accurate, or wrapped many times, does not matter. The average over the
+        rows of one person lies in the convex hull of rows, where no two points are farther apart:
+        the same bound holds for replacing a person.
+        """
+        return math.sqrt(2 * (1 + 1 / self.n_frequencies))
+
+    def directions(self, frame: Frame) -> Array:
+        """Unit directions (D, d) in frame coordinates, one of each pair of opposite ones.
+
+        The first d are those of the columns of the data (`Frame.axis`), so that each column can
+        be looked at by itself. The others are spread evenly, in a way that depends on nothing but
+        D and the frame: equal angles for two columns, a fixed set of points that repelled each
+        other for more. Each column's direction takes the place of the nearest of them.
+        """
+        d = frame.n_features
+        axes = np.stack([frame.axis(j) for j in range(d)])
+        if d == 1:
+            if self.n_directions != 1:
+                raise InvalidInput(
+                    f"one column has one direction, got n_directions = {self.n_directions}"
+                )
+            return axes
+        if self.n_directions < d:
+            raise InvalidInput(
+                f"n_directions must be at least the number of columns {d}, got {self.n_directions}"
+            )
+        if d == 2:
+            start = math.atan2(axes[0, 1], axes[0, 0])
+            angles = start + math.pi / self.n_directions * np.arange(self.n_directions)
+            spread = np.column_stack([np.cos(angles), np.sin(angles)])
+        else:
+            spread = _repelled(d, self.n_directions)
+        free = np.ones(self.n_directions, dtype=bool)
+        for axis in axes:
+            free[np.argmax(np.where(free, np.abs(spread @ axis), -1.0))] = False
+        return np.concatenate([axes, spread[free]])
+
+    def frequencies(self, frame: Frame) -> Array:
+        """Frequencies (m, d) in frame coordinates, direction by direction."""
+        steps = self.step * np.arange(1, self.n_frequencies + 1)
+        return np.reshape(
+            self.directions(frame)[:, None, :] * steps[:, None], (-1, frame.n_features)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_form(cls, form: Form) -> SketchShape:
+        """Read the shape back, checked as to form."""
+        return cls(
+            form.whole("n_directions", 1), form.whole("n_frequencies", 1), form.number("step")
+        )
+
+
+@functools.lru_cache(maxsize=32)
+def _repelled(d: int, count: int) -> Array:
+    """`count` lines (count, d) through the origin that stay away from each other: a fixed set."""
+    sobol = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
+    points = sobol.random_base2(max(1, math.ceil(math.log2(count))))[:count]
+    v = ndtri(np.clip(points, 1e-9, 1 - 1e-9))
+    v /= np.linalg.norm(v, axis=1, keepdims=True)
+    for round_ in range(_REPULSIONS):
+        overlap = v @ v.T
+        np.fill_diagonal(overlap, 0.0)
+        push = -(np.sign(overlap) / (1.02 - np.abs(overlap)) ** 2) @ v
+        push -= (push * v).sum(axis=1, keepdims=True) * v
+        push /= np.linalg.norm(push, axis=1).max() + 1e-12
+        v = v + 0.05 * (1 - round_ / _REPULSIONS) * push
+        v /= np.linalg.norm(v, axis=1, keepdims=True)
+    return frozen(v)
+
+
+def fixed_point_scale(n_units: int) -> int:
+    """Units per one of the fixed-point integers: a power of two, from the public n alone.
+
+    No contribution is larger than one, so sums stay below 2^60 and leave room for noise.
+
+    >>> fixed_point_scale(10**6) == 2**30, fixed_point_scale(2**40) == 2**19
+    (True, True)
+    """
+    n = whole_number(n_units, "n_units", 1)
+    if n >= _MOST_UNITS:
+        raise InvalidInput(f"n_units must be below {_MOST_UNITS}, got {n}")
+    return 1 << min(_FINEST_BITS, _SUM_BITS - n.bit_length())
+
+
+def integer_sensitivity(shape: SketchShape, scale: int) -> int:
+    """How far replacing one row, or one person, moves the integer sums, in L2.
+
+    Notes
+    -----
+    Three parts, each rounded up:
+
+    - ``scale sqrt(2 (1 + 1/L))``, see `SketchShape.sensitivity`.
+    - Rounding to integers. A row's coordinate moves by at most 1/2. That of a person is the
+      average of integers, so off by at most 1/2, rounded once more: 1 in all, and 2^-20 for the
+      rounding of the division. Between two units this is at most ``2 + 2^-19`` for each of 2 D L
+      coordinates, ``(2 + 2^-19) sqrt(2 D L)`` in L2.
+    - Floating point, with u = 2^-53. The kernel's sine and cosine are Taylor polynomials on a
+      quarter of the angle, cut below u / 2 and each accurate to 4 u: a number of size 1 up to
+      6 u, and after two squarings (each doubles the error and adds at most 4 u) up to 36 u.
+      Which angle it belongs to does not matter. A product of complex numbers adds a relative
+      error of at most 4 u, so the l-th power is within ``40.5 l u < l 2^-47`` of the l-th power of
+      an exact unit number; amplitudes and their product add less than 2^-50. Weighted with the
+      amplitudes, whose squares sum to scale^2, one row is off by at most ``scale (L + 1) 2^-46``
+      and two rows by twice that.
+    """
+    root = math.sqrt(2 * shape.size)
+    exact = scale * shape.sensitivity
+    rounding = (2 + 2.0**-19) * root
+    floating = scale * (shape.n_frequencies + 1) * 2.0**-45
+    # one more for the rounding of this very sum
+    return math.ceil(exact + rounding + floating) + 1
+
+
+def feature_sums(
+    rows: Array,
+    frame: Frame,
+    shape: SketchShape,
+    *,
+    scale: int,
+    member: IntArray | None = None,
+    threads: int | None = None,
+    chunk_rows: int = _CHUNK_ROWS,
+) -> IntArray:
+    """Exact sums (2, D, L) of all contributions: real parts, then imaginary parts.
+
+    NOT private by itself. Integers, so the same for any order of rows, chunks and threads.
+
+    Parameters
+    ----------
+    rows : array (n, d)
+        A row whose angle overflows counts as if its angle were zero.
+    frame : Frame
+    shape : SketchShape
+    scale : int
+        Units per one, from `fixed_point_scale`.
+    member : array of int (n,), optional
+        The number of the person each row belongs to, from zero. Each person contributes the
+        average over their rows, rounded once.
+    threads : int, optional
+        By default one per core.
+    chunk_rows : int
+        How many rows, about, are treated in one go.
+    """
+    n = len(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        projection = np.ascontiguousarray(
+            shape.step / (2 * math.pi) * (shape.directions(frame) @ frame.inverse)
+        )
+    amplitudes = scale * shape.amplitudes
+    order, closing = _by_person(member)
+    cuts = _cuts(n, closing, chunk_rows)
+    workers = max(1, min(threads or os.cpu_count() or 1, len(cuts) - 1))
+
+    def work(first: int) -> IntArray:
+        sums = np.zeros((2, shape.n_directions, shape.n_frequencies), dtype=np.int64)
+        for chunk in range(first, len(cuts) - 1, workers):
+            span = slice(cuts[chunk], cuts[chunk + 1])
+            part = rows[span] if order is None else rows[order[span]]
+            part = np.ascontiguousarray(part, dtype=np.float64)
+            _add_features(part, closing[span], frame.centre, projection, amplitudes, sums)
+        return sums
+
+    if workers == 1:
+        return work(0)
+    with ThreadPoolExecutor(workers) as pool:
+        return np.asarray(np.sum(list(pool.map(work, range(workers))), axis=0, dtype=np.int64))
+
+
+def _by_person(member: IntArray | None) -> tuple[IntArray | None, IntArray]:
+    """An order (n,) in which each person's rows lie together, and where each person ends.
+
+    The second array (n,) holds the number of a person's rows at the last of them, else zero;
+    it is empty where each row is a person.
+    """
+    if member is None:
+        return None, np.empty(0, dtype=np.int64)
+    order = np.argsort(member, kind="stable")
+    sizes = np.bincount(member)
+    sizes = sizes[sizes > 0]
+    closing = np.zeros(len(member), dtype=np.int64)
+    closing[np.cumsum(sizes) - 1] = sizes
+    return order, closing
+
+
+def _cuts(n: int, closing: IntArray, chunk_rows: int) -> list[int]:
+    """Where chunks begin and end; nobody's rows are divided."""
+    wanted = np.arange(chunk_rows, n, chunk_rows)
+    if closing.size:
+        ends = np.flatnonzero(closing) + 1
+        wanted = ends[np.searchsorted(ends, wanted)]
+    return sorted({0, n, *wanted.tolist()})
+
+
+@nb.njit(cache=True, nogil=True)
+def _unit_numbers(turns: Array, cosines: Array, sines: Array, count: int) -> None:
+    """Points on the unit circle at angles given in turns."""
+    for i in range(count):
+        turn = turns[i] - np.rint(turns[i])
+        # also where the angle overflowed and is not a number
+        if not abs(turn) <= 0.5:
+            turn = 0.0
+        x = turn * _QUARTER
+        y = x * x
+        c = y * (-1 / 3628800 + y * (1 / 479001600 + y * (-1 / 87178291200 + y / 20922789888000)))
+        c = 1.0 + y * (-1 / 2 + y * (1 / 24 + y * (-1 / 720 + y * (1 / 40320 + c))))
+        s = y * (-1 / 39916800 + y * (1 / 6227020800 - y / 1307674368000))
+        s = x * (1.0 + y * (-1 / 6 + y * (1 / 120 + y * (-1 / 5040 + y * (1 / 362880 + s)))))
+        # the angle doubled twice
+        c, s = c * c - s * s, 2 * c * s
+        cosines[i] = c * c - s * s
+        sines[i] = 2 * c * s
+
+
+@nb.njit(cache=True, nogil=True)
+def _multiply(real: Array, imaginary: Array, cosines: Array, sines: Array, count: int) -> None:
+    for i in range(count):
+        turned = real[i] * cosines[i] - imaginary[i] * sines[i]
+        imaginary[i] = real[i] * sines[i] + imaginary[i] * cosines[i]
+        real[i] = turned
+
+
+@nb.njit(cache=True, nogil=True)
+def _round(values: Array, amplitude: float, whole: Array, count: int) -> None:
+    for i in range(count):
+        whole[i] = np.rint(amplitude * values[i])
+
+
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _sum_of_whole(whole: Array, count: int) -> np.int64:
+    """Their sum; exact in any order, since whole numbers below 2^53 add without error."""
+    total = 0.0
+    for i in range(count):
+        total += whole[i]
+    return np.int64(total)
+
+
+@nb.njit(cache=True, nogil=True)
+def _add_persons(
+    whole: Array, closing: IntArray, count: int, carried: np.int64
+) -> tuple[np.int64, np.int64]:
+    """The sum of the rounded averages of all persons that end here, and what is carried on."""
+    total = np.int64(0)
+    for i in range(count):
+        carried += np.int64(whole[i])
+        if closing[i] > 0:
+            total += np.int64(np.rint(carried / closing[i]))
+            carried = np.int64(0)
+    return total, carried
+
+
+@nb.njit(cache=True, nogil=True)
+def _add_features(
+    rows: Array,
+    closing: IntArray,
+    centre: Array,
+    projection: Array,
+    amplitudes: Array,
+    sums: IntArray,
+) -> None:
+    """Add the contributions of rows (n, d) to `sums` (2, D, L).
+
+    The last row must be the last of its person. Each number is computed from its own row alone,
+    by the same operations wherever the row stands.
+    """
+    n, d = rows.shape
+    steps = np.empty((d, _BLOCK))
+    turns, whole = np.empty(_BLOCK), np.empty(_BLOCK)
+    cosines, sines = np.empty(_BLOCK), np.empty(_BLOCK)
+    real, imaginary = np.empty(_BLOCK), np.empty(_BLOCK)
+    carried = np.zeros(sums.shape, dtype=np.int64)
+    for start in range(0, n, _BLOCK):
+        count = min(_BLOCK, n - start)
+        for i in range(count):
+            for q in range(d):
+                steps[q, i] = rows[start + i, q] - centre[q]
+        for j in range(projection.shape[0]):
+            turns[:] = 0.0
+            for q in range(d):
+                along = projection[j, q]
+                for i in range(count):
+                    turns[i] += along * steps[q, i]
+            _unit_numbers(turns, cosines, sines, count)
+            real[:] = cosines
+            imaginary[:] = sines
+            for f in range(amplitudes.size):
+                if f > 0:
+                    _multiply(real, imaginary, cosines, sines, count)
+                for part in range(2):
+                    _round(real if part == 0 else imaginary, amplitudes[f], whole, count)
+                    if closing.size == 0:
+                        sums[part, j, f] += _sum_of_whole(whole, count)
+                    else:
+                        added, left = _add_persons(
+                            whole, closing[start:], count, carried[part, j, f]
+                        )
+                        sums[part, j, f] += added
+                        carried[part, j, f] = left

@@ -1,0 +1,823 @@
+"""From a noisy sketch to Gaussian mixtures, one for every number of components: post-processing.
+
+A sketch is a noisy characteristic function. That of a mixture is known exactly, so the mixture is
+the solution of a least-squares problem; it needs no rows, costs no privacy, and may be solved as
+often as one likes. Everything here is in frame coordinates. The compiled work is in `kernels`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import blas, cho_factor, eigh_tridiagonal, lapack, solve_triangular
+from threadpoolctl import threadpool_limits
+
+from privgmm.arrays import Array, BoolArray, finite_array, frozen, positive, whole_number
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture, cholesky_of_root
+from privgmm.stages.sketch import kernels
+
+__all__ = [
+    "MISFIT",
+    "NARROWEST",
+    "ExpectedErrors",
+    "SketchFit",
+    "Sketched",
+    "chi_square",
+    "choose",
+    "expected_errors",
+    "expected_information",
+    "fit",
+    "fit_path",
+    "information_in_local_coordinates",
+    "refit",
+    "warm",
+]
+
+_Complex = npt.NDArray[np.complex128]
+
+MISFIT = 5.0
+"""Above this many standard deviations of chi square, a fit does not explain its sketch."""
+NARROWEST = 0.01
+"""Least standard deviation of a component in any direction, in units of the frame."""
+
+_SEED = 20240611
+_ATOMS, _FAR_ATOMS = 400, 200
+_FAR_SPREAD = 5.0
+_LIGHTEST_ATOM, _HEAVIEST_ATOM = 0.02, 0.3
+_GREEDY = (6, 2, 2)  # from each of the solutions with a component less
+_RANDOM = 10
+_FIRST_TRIAL, _SECOND_TRIAL, _TRIAL_GAIN = 4, 8, 1e-2  # iterations; the better half goes on
+_ITERATIONS, _GAIN = 150, 1e-4
+_RUN_ON, _KEPT, _POLISHED = 6, 3, 2
+_SAME = 0.1  # squared distance of predictions, in standard errors
+_AXES = 4
+_LIGHTEST_SPLIT = 0.02
+_CUMULANTS_FROM = 6  # dimensions
+_ROUNDS, _STEPS = 3, 6
+_ROUND_GAIN, _STEP_GAIN = 1e-2, 1e-3
+_NUGGET = 1e-9  # keeps the covariance of one row positive definite in floating point
+_LANCZOS = 80
+_DRAWS = 400
+
+
+class Sketched(Protocol):
+    """What a fit reads of a sketch: `SketchData` has it."""
+
+    @property
+    def frequencies(self) -> Array:
+        """Frequencies f (m, d)."""
+        ...
+
+    @property
+    def values(self) -> _Complex:
+        """Noisy means (m,) of exp(i f.z) over the units."""
+        ...
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation (m,) of the noise on the real and on the imaginary part."""
+        ...
+
+    @property
+    def n_units(self) -> int:
+        """Number of rows, or of persons, in the means."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SketchFit:
+    """The mixture of k components that explains a sketch best.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        In frame coordinates.
+    parameters : array (k, 1 + d + d (d + 1) / 2)
+        The same mixture as free numbers, laid out as in `kernels`.
+    chi_square : float
+        Q, the squared residual in units of its covariance (sampling error and noise).
+    degrees_of_freedom : int
+        What Q is on average if the rows come from such a mixture.
+    inflation : float
+        How many times as large the noise was taken to be in the fit: 1, or, where the mixture
+        cannot explain the sketch, as much as brings Q down to its degrees of freedom.
+    information : array (P, P)
+        Normal matrix of the generalised least squares, weak prior included, in the flattened
+        parameters; its inverse is the covariance of their errors.
+    floored : array (k,) of bool
+        Components that came out narrower than `NARROWEST` in some direction and were widened.
+    """
+
+    mixture: Mixture
+    parameters: Array
+    chi_square: float
+    degrees_of_freedom: int
+    inflation: float
+    information: Array
+    floored: BoolArray
+
+    def __post_init__(self) -> None:
+        for name in ("parameters", "information", "floored"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    @property
+    def n_components(self) -> int:
+        """Number of components k."""
+        return self.mixture.n_components
+
+    @property
+    def misfit(self) -> float:
+        """``(Q - dof) / sqrt(2 dof)``: about standard normal if k is right."""
+        return (self.chi_square - self.degrees_of_freedom) / math.sqrt(2 * self.degrees_of_freedom)
+
+    @property
+    def explains(self) -> bool:
+        """Whether the sketch looks like one of such a mixture: misfit at most `MISFIT`."""
+        return self.misfit <= MISFIT
+
+    @property
+    def criterion(self) -> float:
+        """``Q + P ln(2 m)`` for P parameters and m frequencies; the smallest is preferred."""
+        size = self.parameters.size
+        return self.chi_square + size * math.log(self.degrees_of_freedom + size - 1)
+
+
+class ExpectedErrors(NamedTuple):
+    """Median error of the worst component: weight, mean and covariance, both in own units."""
+
+    weight: float
+    mean: float
+    covariance: float
+
+
+class _Parts(NamedTuple):
+    """A mixture as plain arrays, writable, as the kernels take them."""
+
+    weights: Array
+    means: Array
+    roots: Array
+
+
+class _Solution(NamedTuple):
+    """Parameters (k, width) and what they cost."""
+
+    theta: Array
+    cost: float
+
+
+def _width(d: int) -> int:
+    return 1 + d + d * (d + 1) // 2
+
+
+def _pack(weights: Array, means: Array, roots: Array) -> Array:
+    """Free parameters of a mixture given by lower Cholesky factors."""
+    row, column = np.tril_indices(means.shape[1])
+    lower = roots[:, row, column].copy()
+    lower[:, row == column] = np.log(lower[:, row == column])
+    logs = np.log(np.maximum(weights, 1e-12))
+    return np.concatenate([(logs - logs.mean())[:, None], means, lower], axis=1)
+
+
+def _unpack(theta: Array, d: int) -> _Parts:
+    k = len(theta)
+    parts = _Parts(np.empty(k), np.empty((k, d)), np.empty((k, d, d)))
+    kernels.unpack(theta, *parts)
+    return parts
+
+
+# ------------------------------------------------------------------------- the problem
+
+
+class _Problem:
+    """A sketch as a least-squares problem. Arrays are real parts, then imaginary parts: (2 m,)."""
+
+    def __init__(self, frequencies: Array, values: _Complex, deviations: Array, n: float) -> None:
+        self.frequencies = np.array(frequencies, order="C")  # writable: the kernels know one type
+        self.m: int = frequencies.shape[0]
+        self.d: int = frequencies.shape[1]
+        self.target: Array = np.concatenate([values.real, values.imag])
+        self.noise: Array = np.tile(deviations**2, 2)
+        self.n = float(n)
+        # of one row, for the search, in which errors are taken to be independent
+        variance = np.clip(0.5 * (1 - np.minimum(np.abs(values) ** 2, 1)), 0.02, 0.5)
+        self.variance: Array = np.tile(variance, 2)
+
+    @classmethod
+    def of(cls, sketched: Sketched) -> _Problem:
+        frequencies = finite_array(sketched.frequencies, "frequencies", (None, None))
+        m = len(frequencies)
+        deviations = finite_array(sketched.deviations, "deviations", (m,))
+        values = np.asarray(sketched.values, dtype=np.complex128)
+        if values.shape != (m,) or not np.isfinite(values).all():
+            raise InvalidInput(f"values must be {m} finite complex numbers, one per frequency")
+        if (deviations < 0).any():
+            raise InvalidInput("deviations must not be negative")
+        n = whole_number(sketched.n_units, "n_units", 1)
+        return cls(frequencies, values, deviations, n)
+
+    def degrees_of_freedom(self, theta: Array) -> int:
+        """Weights sum to one, so a mixture has a parameter less than theta."""
+        return 2 * self.m - theta.size + 1
+
+    def scale(self, inflation: float) -> Array:
+        """One over the standard deviation of each number, as if all were independent."""
+        return np.asarray(1 / np.sqrt(inflation**2 * self.noise + self.variance / self.n))
+
+    def predicted(self, theta: Array) -> Array:
+        values = np.empty(2 * self.m)
+        kernels.characteristic(
+            *_unpack(theta, self.d), self.frequencies, values, np.empty((0, theta.size))
+        )
+        return values
+
+    def slopes(self, theta: Array) -> Array:
+        slopes = np.empty((2 * self.m, theta.size))
+        parts = _unpack(theta, self.d)
+        kernels.characteristic(*parts, self.frequencies, np.empty(2 * self.m), slopes)
+        return slopes
+
+    def sampling(self, theta: Array) -> Array:
+        """Covariance of one row's features at theta, lower triangle only."""
+        parts = _unpack(theta, self.d)
+        out = np.zeros((2 * self.m, 2 * self.m))
+        kernels.sampling_covariance(*parts, self.frequencies, self.predicted(theta), out)
+        return out
+
+    def whitener(self, sampling: Array, inflation: float) -> Array:
+        """Upper U with ``U' U`` the covariance of the sketch; its lower triangle is arbitrary."""
+        covariance = sampling / self.n
+        covariance[np.diag_indices(2 * self.m)] += inflation**2 * self.noise + _NUGGET / self.n
+        factor, failed = lapack.dpotrf(covariance.T, lower=0, clean=0, overwrite_a=1)
+        if failed:
+            raise np.linalg.LinAlgError("the covariance of the sketch is not positive definite")
+        return np.asarray(factor)
+
+
+def _whitened(factor: Array, columns: Array) -> Array:
+    solved, _ = lapack.dtrtrs(factor, columns, lower=0, trans=1)
+    return np.asarray(solved)
+
+
+def _normal_matrix(problem: _Problem, theta: Array, factor: Array) -> Array:
+    """Information in theta, the weak prior's precision included."""
+    slopes = _whitened(factor, problem.slopes(theta))
+    precision = np.empty(theta.size)
+    kernels.prior(theta, problem.d, np.empty(theta.size), precision)
+    return np.asarray(slopes.T @ slopes + np.diag(precision))
+
+
+def _quadratic(problem: _Problem, theta: Array, factor: Array) -> float:
+    residual = _whitened(factor, problem.target - problem.predicted(theta))
+    return float(residual @ residual)
+
+
+# ------------------------------------------------------------------------------ starts
+
+
+class _Piece(NamedTuple):
+    """Half of a component cut in two: its share, its mean, and any square root of its covariance.
+
+    Roots, not covariances: they stay invertible however flat a component is.
+    """
+
+    share: float
+    mean: Array
+    root: Array
+
+
+def _replaced(parts: _Parts, c: int, first: _Piece, second: _Piece) -> Array:
+    """Theta of the mixture with component c replaced by two."""
+    weights, means, roots = parts.weights.copy(), parts.means.copy(), parts.roots.copy()
+    weights[c], means[c] = first.share * parts.weights[c], first.mean
+    roots[c] = cholesky_of_root(first.root)
+    return _pack(
+        np.append(weights, second.share * parts.weights[c]),
+        np.vstack([means, second.mean]),
+        np.concatenate([roots, cholesky_of_root(second.root)[None]]),
+    )
+
+
+def _stretched(root: Array, towards: Array, variance: float) -> Array:
+    """A root with the variance along a unit vector, in own coordinates, times `variance`."""
+    return np.asarray(root + (math.sqrt(variance) - 1) * np.outer(root @ towards, towards))
+
+
+def _splits(problem: _Problem, theta: Array, *, thorough: bool) -> Iterator[Array]:
+    """Each component cut in two: along its long axes, narrow inside wide, along cumulants."""
+    parts = _unpack(theta, problem.d)
+    for c in np.flatnonzero(parts.weights >= _LIGHTEST_SPLIT).tolist():
+        mean, root = parts.means[c], parts.roots[c]
+        axes = np.linalg.svd(root)[2]  # in own coordinates, the longest first
+        for towards in axes[: _AXES if thorough else 1]:
+            yield _halved(parts, c, towards)
+        yield _replaced(parts, c, _Piece(0.6, mean, 0.6 * root), _Piece(0.4, mean, 1.4 * root))
+        if thorough and problem.d >= _CUMULANTS_FROM:
+            yield from _cumulant_splits(problem, theta, parts, c)
+
+
+def _halved(parts: _Parts, c: int, towards: Array) -> Array:
+    """Component c as two equal halves, apart along a unit vector in its own coordinates."""
+    thin = _stretched(parts.roots[c], towards, 0.4)
+    shift = 0.75 * parts.roots[c] @ towards
+    halves = (_Piece(0.5, parts.means[c] + sign * shift, thin) for sign in (1, -1))
+    return _replaced(parts, c, *halves)
+
+
+def _cumulant_splits(problem: _Problem, theta: Array, parts: _Parts, c: int) -> Iterator[Array]:
+    """Component c cut along the directions of its largest fourth and third cumulants.
+
+    Notes
+    -----
+    To first order a component with cumulants kappa has the characteristic function
+    ``g(f) (1 + kappa4(f) / 24 - i kappa3(f) / 6)``, g that of the Gaussian. Two clusters whose
+    means differ by x have ``kappa4(f)`` and ``kappa3(f)`` proportional to ``(f.x)^4``,
+    ``(f.x)^3``: so the residual, seen against the phase of g, gives x as a rank-one fit.
+    A fourth cumulant below zero is that of two clusters apart, above zero that of two widths.
+    """
+    m, mean, root = problem.m, parts.means[c], parts.roots[c]
+    residual = problem.target - problem.predicted(theta)
+    values = problem.predicted(_pack(np.ones(1), mean[None], root[None]))
+    size = np.hypot(values[:m], values[m:]) + 1e-300
+    cosine, sine = values[:m] / size, values[m:] / size
+    scale = problem.scale(1.0)[:m]
+    even = scale * (residual[:m] * cosine + residual[m:] * sine)
+    odd = scale * (residual[:m] * sine - residual[m:] * cosine)
+    for found, sign in _directions(problem.frequencies, even, size * scale, 4, 2):
+        towards = _unit(solve_triangular(root, found, lower=True))
+        if sign < 0:
+            yield _halved(parts, c, towards)
+        else:
+            thin, wide = _stretched(root, towards, 0.4), _stretched(root, towards, 2.0)
+            yield _replaced(parts, c, _Piece(0.6, mean, thin), _Piece(0.4, mean, wide))
+    for found, sign in _directions(problem.frequencies, odd, size * scale, 3, 1):
+        towards = sign * _unit(solve_triangular(root, found, lower=True))
+        thin, shift = _stretched(root, towards, 0.6), root @ towards
+        light = _Piece(0.25, mean + 1.1 * shift, thin)
+        yield _replaced(parts, c, light, _Piece(0.75, mean - 0.37 * shift, thin))
+
+
+def _unit(vector: Array) -> Array:
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+def _directions(
+    frequencies: Array, target: Array, size: Array, power: int, count: int
+) -> list[tuple[Array, float]]:
+    """The first `count` terms, (x, sign), of a greedy fit of `target` by `size` (f.x)^power."""
+    unit = frequencies / np.linalg.norm(frequencies, axis=1, keepdims=True)
+    unit = unit[np.unique(np.round(unit, 6), axis=0, return_index=True)[1]]
+    shapes = size[:, None] * (frequencies @ unit.T) ** power
+    lengths = np.einsum("ij,ij->j", shapes, shapes)
+    found = []
+    for _ in range(count):
+        promise = (target @ shapes) ** 2 / lengths
+        tried = [
+            kernels.rank_one(unit[j], frequencies, target, size, power, 40)
+            for j in np.argsort(-promise)[:6]
+        ]
+        x, sign, _ = max(tried, key=lambda one: one[2])
+        if not x.any():
+            break
+        found.append((x, sign))
+        target = target - sign * size * (frequencies @ x) ** power
+    return found
+
+
+class _Atoms:
+    """Round Gaussians, drawn once, that may be added to a mixture where it lacks mass.
+
+    Most lie where the frame says that rows are. The rest lie farther out, for clusters that the
+    frame did not see, and are wide: a wide one leads to a narrow cluster from farther away.
+    """
+
+    def __init__(self, problem: _Problem) -> None:
+        rng = np.random.default_rng(_SEED)
+        frequencies = problem.frequencies
+        spread = np.concatenate(
+            [rng.choice([0.7, 1.3, 2.0], _ATOMS), np.full(_FAR_ATOMS, _FAR_SPREAD)]
+        )
+        self.means: Array = spread[:, None] * rng.standard_normal((len(spread), problem.d))
+        widths = rng.uniform(math.log(0.12), 0.1, _ATOMS)
+        self.widths: Array = np.exp(np.append(widths, rng.uniform(-0.7, 0.5, _FAR_ATOMS)))
+        phase = frequencies @ self.means.T
+        norms = np.einsum("ij,ij->i", frequencies, frequencies)
+        size = np.exp(-0.5 * norms[:, None] * self.widths**2)
+        self.values: Array = np.concatenate([size * np.cos(phase), size * np.sin(phase)])
+
+    def added(self, problem: _Problem, theta: Array, scale: Array, count: int) -> Iterator[Array]:
+        """The mixture with some of its weight moved to one of the most promising atoms."""
+        predicted = problem.predicted(theta)
+        moved = (self.values - predicted[:, None]) * scale[:, None]
+        along = (problem.target - predicted) * scale @ moved
+        square = np.einsum("ij,ij->j", moved, moved)
+        parts = _unpack(theta, problem.d)
+        picked: list[int] = []
+        for i in np.argsort(-along / np.sqrt(square)).tolist():
+            if len(picked) == count:
+                break
+            if all(self._differ(i, j) for j in picked):
+                picked.append(i)
+                share = min(max(along[i] / square[i], _LIGHTEST_ATOM), _HEAVIEST_ATOM)
+                yield _pack(
+                    np.append((1 - share) * parts.weights, share),
+                    np.vstack([parts.means, self.means[i]]),
+                    np.concatenate([parts.roots, self.widths[i] * np.eye(problem.d)[None]]),
+                )
+
+    def _differ(self, i: int, j: int) -> bool:
+        apart = float(np.linalg.norm(self.means[i] - self.means[j]))
+        return apart > 0.5 or abs(math.log(self.widths[i] / self.widths[j])) > 0.7
+
+
+def _random_starts(k: int, d: int) -> Iterator[Array]:
+    rng = np.random.default_rng([_SEED, k])
+    for _ in range(_RANDOM):
+        means = rng.standard_normal((k, d)) * rng.choice([0.7, 1.2])
+        widths = np.exp(rng.uniform(math.log(0.2), 0, k))
+        yield _pack(rng.dirichlet(np.full(k, 3.0)), means, widths[:, None, None] * np.eye(d))
+
+
+def _starts(
+    problem: _Problem, atoms: _Atoms, k: int, smaller: Sequence[_Solution], scale: Array
+) -> Iterator[Array]:
+    """Where to look for k components, given the solutions for k - 1, best first."""
+    if k == 1:
+        for width in (1.0, 0.4, 2.5):
+            yield _pack(np.ones(1), np.zeros((1, problem.d)), width * np.eye(problem.d)[None])
+        return
+    for rank, (solution, count) in enumerate(zip(smaller, _GREEDY, strict=False)):
+        yield from atoms.added(problem, solution.theta, scale, count)
+        yield from _splits(problem, solution.theta, thorough=rank == 0)
+    yield from _random_starts(k, problem.d)
+
+
+def _descended(
+    problem: _Problem, theta: Array, scale: Array, iterations: int, gain: float
+) -> _Solution:
+    found, cost = kernels.descend(
+        theta, problem.frequencies, problem.target, scale, iterations, gain
+    )
+    return _Solution(found, cost)
+
+
+def _search(
+    problem: _Problem, atoms: _Atoms, k: int, smaller: Sequence[_Solution], inflation: float
+) -> list[_Solution]:
+    """The best distinct solutions when errors are taken to be independent, best first."""
+    scale = problem.scale(inflation)
+
+    def run(thetas: Iterator[Array], iterations: int, gain: float) -> list[_Solution]:
+        done = (_descended(problem, theta, scale, iterations, gain) for theta in thetas)
+        return sorted(done, key=lambda solution: solution.cost)
+
+    tried = run(_starts(problem, atoms, k, smaller, scale), _FIRST_TRIAL, _TRIAL_GAIN)
+    half = tried[: max(_RUN_ON, len(tried) // 2)]
+    tried = run((one.theta for one in half), _SECOND_TRIAL, _TRIAL_GAIN)
+    best = run((one.theta for one in tried[:_RUN_ON]), _ITERATIONS, _GAIN)
+    kept: list[tuple[_Solution, Array]] = []
+    for solution in best:
+        predicted = problem.predicted(solution.theta) * scale
+        if all(np.sum((predicted - other) ** 2) > _SAME for _, other in kept):
+            kept.append((solution, predicted))
+    return [solution for solution, _ in kept[:_KEPT]]
+
+
+# ------------------------------------------------------------ generalised least squares
+
+
+def _improve(problem: _Problem, theta: Array, factor: Array) -> tuple[Array, float, float]:
+    """Gauss-Newton steps under a given covariance: theta, its chi square, gain in cost."""
+    size, shape = theta.size, theta.shape
+    pull, precision, spare = np.empty(size), np.empty(size), np.empty(size)
+    residual = _whitened(factor, problem.target - problem.predicted(theta))
+    cost = first = 0.5 * residual @ residual + kernels.prior(theta, problem.d, pull, precision)
+    damping = 1e-4
+    for _ in range(_STEPS):
+        slopes = _whitened(factor, problem.slopes(theta))
+        normal = slopes.T @ slopes + np.diag(precision)
+        downhill = slopes.T @ residual + pull
+        gain = 0.0
+        for _ in range(6):
+            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), downhill)
+            step /= max(1.0, np.abs(step).max())
+            new = theta + step.reshape(shape)
+            new_residual = _whitened(factor, problem.target - problem.predicted(new))
+            new_cost = 0.5 * new_residual @ new_residual
+            new_cost += kernels.prior(new, problem.d, spare, precision)
+            if new_cost < cost:
+                gain = cost - new_cost
+                theta, residual, cost, pull = new, new_residual, new_cost, spare.copy()
+                damping /= 5
+                break
+            damping *= 10
+        if gain < _STEP_GAIN:
+            break
+    return theta, float(residual @ residual), float(first - cost)
+
+
+def _balanced(problem: _Problem, theta: Array, sampling: Array) -> float:
+    """The inflation of the noise at which chi square equals its degrees of freedom, at least 1.
+
+    Notes
+    -----
+    In units of the noise the covariance is ``B + h I``, h the square of the inflation, and
+    ``b' (B + h I)^-1 b`` is wanted for many h: Lanczos' tridiagonal matrix, started at b, has the
+    nodes and weights of a Gauss rule that gives it for all of them.
+    """
+    wanted = float(problem.degrees_of_freedom(theta))
+    deviation = np.sqrt(problem.noise + _NUGGET / problem.n)
+    vector = (problem.target - problem.predicted(theta)) / deviation
+    total = float(vector @ vector)
+    basis = [vector / math.sqrt(total)]
+    diagonal: list[float] = []
+    beside: list[float] = []
+    level = 1.0
+    for count in range(1, _LANCZOS + 1):
+        image = blas.dsymv(1 / problem.n, sampling.T, basis[-1] / deviation, lower=0) / deviation
+        diagonal.append(float(basis[-1] @ image))
+        known = np.array(basis)
+        for _ in range(2):  # twice is enough to keep them orthogonal
+            image -= known.T @ (known @ image)
+        if count % 4 == 0:
+            nodes, vectors = eigh_tridiagonal(diagonal, beside)
+            shares = total * vectors[0] ** 2
+            before, level = level, _root(np.maximum(nodes, 0.0), shares, wanted)
+            if abs(level / before - 1) < 1e-3:
+                break
+        beside.append(float(np.linalg.norm(image)))
+        if beside[-1] < 1e-12 * max(diagonal):
+            break
+        basis.append(image / beside[-1])
+    return math.sqrt(level)
+
+
+def _root(nodes: Array, shares: Array, wanted: float) -> float:
+    """The h >= 1 with ``sum shares / (nodes + h) = wanted``; 1 if the sum is smaller there."""
+    h = 1.0
+    for _ in range(60):
+        terms = shares / (nodes + h)
+        total = float(terms.sum())
+        if total <= wanted * (1 + 1e-9):
+            break
+        # Newton on the reciprocal of the sum, which is concave in h: from below, never beyond
+        slope = float((terms / (nodes + h)).sum()) / total**2
+        h += (1 / wanted - 1 / total) / slope
+    return h
+
+
+def _z(problem: _Problem, theta: Array, chi: float) -> float:
+    wanted = problem.degrees_of_freedom(theta)
+    return (chi - wanted) / math.sqrt(2 * wanted)
+
+
+def _polish(
+    problem: _Problem, candidates: Sequence[Array], *, rough: bool
+) -> tuple[Array, float, Array, float]:
+    """The best candidate by generalised least squares: theta, chi square, information, inflation.
+
+    The covariance is that at the candidate, renewed until it changes nothing any more. If the
+    candidates are `rough` (found with inflated noise), they are sharpened first.
+    """
+    best: tuple[float, float, Array, Array, Array] | None = None
+    for candidate in candidates:
+        theta = candidate
+        if rough:
+            theta = _descended(problem, candidate, problem.scale(1.0), _ITERATIONS, _GAIN).theta
+        factor = problem.whitener(problem.sampling(theta), 1.0)
+        theta, chi, gain = _improve(problem, theta, factor)
+        if best is None or chi < best[0]:
+            best = chi, gain, theta, factor, candidate
+    if best is None:
+        raise InvalidInput("candidates must not be empty")
+    chi, gain, theta, factor, candidate = best
+    for _ in range(1, _ROUNDS):
+        if _z(problem, theta, chi) > MISFIT or gain < _ROUND_GAIN:
+            break
+        factor = problem.whitener(problem.sampling(theta), 1.0)
+        theta, chi, gain = _improve(problem, theta, factor)
+    if _z(problem, theta, chi) <= MISFIT:
+        return theta, chi, _normal_matrix(problem, theta, factor), 1.0
+    # What no mixture of this size can explain counts as noise
+    theta, inflation = candidate, 1.0
+    sampling = problem.sampling(theta)
+    for _ in range(2):
+        inflation = _balanced(problem, theta, sampling)
+        factor = problem.whitener(sampling, inflation)
+        theta, _, _ = _improve(problem, theta, factor)
+        sampling = problem.sampling(theta)
+    chi = _quadratic(problem, theta, problem.whitener(sampling, 1.0))
+    return theta, chi, _normal_matrix(problem, theta, factor), inflation
+
+
+def _finished(problem: _Problem, candidates: Sequence[Array], *, rough: bool) -> SketchFit:
+    """The fit made of the best candidate, its widths bounded below."""
+    theta, chi, information, inflation = _polish(problem, candidates, rough=rough)
+    weights, means, roots = _unpack(theta, problem.d)
+    axes, widths, _ = np.linalg.svd(roots)
+    floored: BoolArray = np.asarray((widths < NARROWEST).any(axis=1))
+    if floored.any():
+        widened = axes * np.maximum(widths, NARROWEST)[:, None, :]
+        roots[floored] = cholesky_of_root(widened[floored])
+        theta = _pack(weights, means, roots)
+        sampling = problem.sampling(theta)
+        chi = _quadratic(problem, theta, problem.whitener(sampling, 1.0))
+        if _z(problem, theta, chi) > MISFIT:
+            inflation = _balanced(problem, theta, sampling)
+        information = _normal_matrix(problem, theta, problem.whitener(sampling, inflation))
+    mixture = Mixture.from_roots(weights, means, roots)
+    return SketchFit(
+        mixture=mixture,
+        parameters=theta,
+        chi_square=chi,
+        degrees_of_freedom=problem.degrees_of_freedom(theta),
+        inflation=inflation,
+        information=information,
+        floored=floored,
+    )
+
+
+# ------------------------------------------------------------------------------ public
+
+
+def fit_path(sketched: Sketched, max_components: int) -> tuple[SketchFit, ...]:
+    """Fits with 1, 2, .. `max_components` components.
+
+    Deterministic, and the fit for k does not depend on `max_components`.
+    """
+    problem = _Problem.of(sketched)
+    k_most = whole_number(max_components, "max_components", 1)
+    if k_most * _width(problem.d) > 2 * problem.m:
+        raise InvalidInput(
+            f"max_components must leave fewer parameters than the sketch has numbers, "
+            f"{2 * problem.m}, got {k_most} components of {_width(problem.d)} parameters each: "
+            "ask for fewer components or take a sketch with more frequencies"
+        )
+    fits: list[SketchFit] = []
+    solutions: list[_Solution] = []
+    with threadpool_limits(1, user_api="blas"):
+        atoms = _Atoms(problem)
+        for k in range(1, k_most + 1):
+            inflation = fits[-1].inflation if fits else 1.0
+            solutions = _search(problem, atoms, k, solutions, inflation)
+            candidates = [one.theta for one in solutions[:_POLISHED]]
+            found = _finished(problem, candidates, rough=inflation > 1)
+            fits.append(found)
+            solutions[0] = _Solution(found.parameters.copy(), found.chi_square)
+    return tuple(fits)
+
+
+def fit(sketched: Sketched, n_components: int) -> SketchFit:
+    """The fit with `n_components` components: the last of `fit_path`."""
+    return fit_path(sketched, whole_number(n_components, "n_components", 1))[-1]
+
+
+def refit(sketched: Sketched, start: SketchFit) -> SketchFit:
+    """The fit to another sketch in the same frame, from where `start` ended."""
+    problem = _Problem.of(sketched)
+    if start.mixture.n_features != problem.d:
+        raise InvalidInput(
+            f"start must have as many features as the sketch, {problem.d}, "
+            f"got {start.mixture.n_features}"
+        )
+    with threadpool_limits(1, user_api="blas"):
+        return _finished(problem, [start.parameters.copy()], rough=start.inflation > 1)
+
+
+def choose(fits: Sequence[SketchFit]) -> SketchFit:
+    """The fit with the smallest criterion ``Q + P ln(2 m)``; all must be of one sketch."""
+    if not fits:
+        raise InvalidInput("fits must hold at least one fit")
+    return min(fits, key=lambda one: one.criterion)
+
+
+def chi_square(sketched: Sketched, mixture: Mixture) -> float:
+    """Q of any mixture in frame coordinates: how badly it explains the sketch."""
+    problem = _Problem.of(sketched)
+    theta = _of_mixture(mixture, problem.d)
+    with threadpool_limits(1, user_api="blas"):
+        return _quadratic(problem, theta, problem.whitener(problem.sampling(theta), 1.0))
+
+
+def _of_mixture(mixture: Mixture, d: int) -> Array:
+    if mixture.n_features != d:
+        raise InvalidInput(
+            f"mixture must have as many features as the frequencies, {d}, got {mixture.n_features}"
+        )
+    return _pack(mixture.weights, mixture.means, mixture.cholesky)
+
+
+def _local_slopes(roots: Array) -> Array:
+    """Derivative (P, P) of the parameters in local coordinates.
+
+    Notes
+    -----
+    A covariance ``L exp(M) L'`` has, to first order in M, the Cholesky factor ``L + L H``, where
+    H is the lower half of M with half its diagonal.
+    """
+    k, d, _ = roots.shape
+    width = _width(d)
+    upper_row, upper_column = np.triu_indices(d)
+    row, column = np.tril_indices(d)
+    halves = np.zeros((len(upper_row), d, d))
+    entry = np.where(upper_row == upper_column, 0.5, math.sqrt(0.5))
+    halves[np.arange(len(upper_row)), upper_column, upper_row] = entry
+    out = np.zeros((k * width, k * width))
+    for c in range(k):
+        at = c * width
+        out[at, at] = 1.0
+        out[at + 1 : at + 1 + d, at + 1 : at + 1 + d] = roots[c]
+        moved = (roots[c] @ halves)[:, row, column]
+        moved[:, row == column] /= np.diagonal(roots[c])
+        out[at + 1 + d : at + width, at + 1 + d : at + width] = moved.T
+    return out
+
+
+def information_in_local_coordinates(found: SketchFit) -> Array:
+    """The fit's information (P, P) in a mixture's local coordinates.
+
+    They are those in which refinement moves a mixture: per component the logarithm of its
+    weight, its mean in its own units (``L^-1`` times the change), and the logarithm M of its
+    covariance relative to itself (``L exp(M) L'``), as svec: the upper triangle row by row, with
+    the entries off the diagonal times sqrt 2.
+    """
+    slopes = _local_slopes(found.mixture.cholesky)
+    return np.asarray(slopes.T @ found.information @ slopes)
+
+
+def expected_information(
+    mixture: Mixture, frequencies: npt.ArrayLike, deviations: npt.ArrayLike, n_units: float
+) -> Array:
+    """What `information_in_local_coordinates` will be if the rows come from `mixture`.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        In frame coordinates.
+    frequencies : array-like (m, d)
+    deviations : array-like (m,)
+        Standard deviation of the noise on the real and on the imaginary part of each value.
+    n_units : float
+        Rows, or persons, in the sketch.
+    """
+    where = finite_array(frequencies, "frequencies", (None, None))
+    noise = finite_array(deviations, "deviations", (len(where),))
+    nothing = np.zeros(len(where), dtype=np.complex128)
+    problem = _Problem(where, nothing, noise, positive(n_units, "n_units"))
+    theta = _of_mixture(mixture, problem.d)
+    with threadpool_limits(1, user_api="blas"):
+        factor = problem.whitener(problem.sampling(theta), 1.0)
+        slopes = _local_slopes(mixture.cholesky)
+        return np.asarray(slopes.T @ _normal_matrix(problem, theta, factor) @ slopes)
+
+
+def expected_errors(information: Array, weights: npt.ArrayLike) -> ExpectedErrors:
+    """Median, over the errors that an information in local coordinates allows, of the worst.
+
+    Parameters
+    ----------
+    information : array (P, P)
+        As `expected_information` or `information_in_local_coordinates` gives it.
+    weights : array-like (k,)
+        Of the mixture.
+    """
+    w = finite_array(weights, "weights", (None,))
+    k, size = len(w), len(information)
+    width = size // k
+    d = next((d for d in range(1, width) if _width(d) == width), 0)
+    if k * width != size or d == 0:
+        raise InvalidInput(
+            f"information must have as many rows as {k} components have parameters, got {size}"
+        )
+    factor, _ = cho_factor(information, lower=True)
+    draws = np.random.default_rng(_SEED).standard_normal((size, _DRAWS))
+    errors = solve_triangular(factor, draws, lower=True, trans=1).T.reshape(_DRAWS, k, width)
+    logs = errors[:, :, 0]
+    weight = np.abs(w * (logs - (logs @ w)[:, None])).max(axis=1)
+    mean = np.linalg.norm(errors[:, :, 1 : 1 + d], axis=2).max(axis=1)
+    covariance = np.linalg.norm(errors[:, :, 1 + d :], axis=2).max(axis=1)
+    return ExpectedErrors(*(float(np.median(one)) for one in (weight, mean, covariance)))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Example:
+    """A tiny sketch, to compile on."""
+
+    frequencies: Array
+    values: _Complex
+    deviations: Array
+    n_units: int
+
+
+def warm() -> None:
+    """Compile the kernels on something tiny."""
+    rng = np.random.default_rng(0)
+    d = _CUMULANTS_FROM
+    frequencies = rng.standard_normal((60, d))
+    values = np.exp(-0.5 * (frequencies**2).sum(axis=1)) * np.cos(frequencies[:, 0]) + 0j
+    fit_path(_Example(frequencies, values, np.full(60, 0.1), 100), 2)

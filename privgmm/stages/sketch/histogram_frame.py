@@ -1,0 +1,502 @@
+"""A frame from histograms, for few rows: how wide each column is, where it lies, then its shape.
+
+Nothing is known of the rows beforehand, so histograms run over all numbers there are, and only bins
+that hold many rows are shown. Columns are looked at one by one; what correlates them is found by a
+few noisy moments afterwards, each seen in the coordinates that the one before it published.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privgmm.arrays import Array, BoolArray, IntArray, positive, whole_number
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture
+from privgmm.privacy.composition import Price
+from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.noise import DiscreteGaussian, NoiseSource
+from privgmm.stages.fixed_point import Persons
+from privgmm.stages.form import Form
+from privgmm.stages.refinement.winsorised import (
+    Moments,
+    noisy_moments_of,
+    variance_kept,
+    winsorised_sums,
+)
+from privgmm.stages.sketch.frame import Frame, random_rotation
+from privgmm.stages.stage import Bottom, Drawn, RowSums, Scene, Stage, Work
+
+__all__ = [
+    "ZERO_BIN",
+    "Histogram",
+    "HistogramFrame",
+    "HistogramFrameView",
+    "PreparedHistogramFrame",
+    "histogram_radius",
+    "pair_bins",
+    "place_bins",
+    "variance_noise",
+    "width_of",
+]
+
+ZERO_BIN = -(10**6)
+"""Where differences of zero go: no other lies below bin -540."""
+
+_QUANTILE = 0.7
+_OF_NORMAL = 1.4657383
+"""The 70 % quantile of the difference of two standard normal numbers, in size."""
+_FARTHEST_BIN = 2.0**52
+_WIDEST = 1e140
+"""Columns wider than this, or narrower than one over it, are not looked at."""
+_SCALES = (0.1, 0.4, 1.0)
+"""How counts, first and second moments are weighed against each other in a round."""
+_THINNEST, _THICKEST = 0.01, 4.0
+"""By how much one round may change a variance, in its own frame."""
+_COARSEST = 0.5
+"""A round may always halve a variance, however noisy it is."""
+_RADII = ((1.4, 2.2), (2.0, 3.0))
+"""Least and largest R in units of ``sqrt d``: for several columns, and for one."""
+_QUIET = 0.1
+_BY_CHANCE = 3.0
+"""A variance within so many standard deviations of noise from one is averaged with one."""
+
+
+def histogram_radius(n_features: int, multiplier: float, n_units: int) -> float:
+    """R for rounds of this noise on so many rows: the largest that keeps the noise small.
+
+    The noise on a variance grows like R^2, and pulling in many rows takes more rounds to find the
+    shape: R is such that the noise is a tenth, but within 1.4 to 2.2 ``sqrt d`` (2 to 3 if d is 1).
+    """
+    least, most = _RADII[n_features == 1]
+    quiet = least * math.sqrt(_QUIET / variance_noise(n_features, multiplier, n_units))
+    return min(max(quiet, least), most) * math.sqrt(n_features)
+
+
+def variance_noise(n_features: int, multiplier: float, n_units: int) -> float:
+    """Deviation of the noise on a variance in a round, in units of the frame, at the least R."""
+    radius = _RADII[n_features == 1][0] * math.sqrt(n_features)
+    deviations = Moments(radius, _SCALES).deviations(multiplier, n_features)
+    return float(deviations[-1]) / n_units
+
+
+# ------------------------------------------------------------------------------------ histograms
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of the bins that are not empty, before noise. NOT private.
+
+    Parameters
+    ----------
+    bins : array of int (b,)
+        In rising order.
+    counts : array of int (b,)
+    """
+
+    bins: IntArray
+    counts: IntArray
+
+    @classmethod
+    def of(cls, bins: IntArray) -> Histogram:
+        """From the bin of each row or pair."""
+        values, counts = np.unique(bins, return_counts=True)
+        return cls(values.astype(np.int64), counts.astype(np.int64))
+
+    def released(
+        self, sigma: float, threshold: int, source: NoiseSource
+    ) -> tuple[IntArray, IntArray]:
+        """Add noise; the bins whose noisy count reaches the threshold, and those counts."""
+        noisy = self.counts + source.discrete_gaussian(sigma, self.counts.size)
+        shown: BoolArray = noisy >= threshold
+        return self.bins[shown], noisy[shown]
+
+
+def pair_bins(first: Array, second: Array, offset: float) -> IntArray:
+    """The bin (m,) of each difference ``|first - second|``: bins are a factor of four wide."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        size = np.nan_to_num(np.abs(first - second), nan=0.0)
+        bins = np.floor(0.5 * np.log2(size) + offset)
+    return np.where(size > 0, np.maximum(bins, ZERO_BIN + 1), ZERO_BIN).astype(np.int64)
+
+
+def place_bins(values: Array, width: float, offset: float) -> IntArray:
+    """The bin (m,) of each value: bins have equal width; what is very far goes to the last."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        bins = np.floor(values / width + offset)
+    far = _FARTHEST_BIN
+    near = np.clip(np.nan_to_num(bins, nan=0.0, posinf=far, neginf=-far), -far, far)
+    return np.asarray(near, dtype=np.int64)
+
+
+def _quantile(bins: IntArray, counts: IntArray, share: float) -> float:
+    """Where the share is reached, in bins: the whole part names the bin."""
+    part = np.cumsum(counts) / counts.sum()
+    i = min(int(np.searchsorted(part, share)), bins.size - 1)
+    before = float(part[i - 1]) if i else 0.0
+    inside = (share - before) / (float(part[i]) - before)
+    return float(bins[i]) + min(max(inside, 0.0), 1.0)
+
+
+def width_of(bins: IntArray, counts: IntArray, offset: float) -> float | None:
+    """The standard deviation of Gaussian rows whose differences have this 70 % quantile.
+
+    None if nothing but differences of zero, or nothing at all, was shown.
+    """
+    moved = bins != ZERO_BIN
+    if not moved.any():
+        return None
+    exponent = 2 * (_quantile(bins[moved], counts[moved], _QUANTILE) - offset)
+    width = 2.0 ** min(max(exponent, -1020.0), 1020.0) / _OF_NORMAL
+    return width if 1 / _WIDEST < width < _WIDEST else None
+
+
+# --------------------------------------------------------------------------------------- moments
+
+
+def _moved(
+    centre: Array,
+    root: Array,
+    mean: Array,
+    second: Array,
+    noise: float,
+    number: int,
+    thinnest: float,
+) -> tuple[Array, Array]:
+    """The frame in which the noisy mean is zero and the noisy variance one, within limits.
+
+    Variances that differ from one by no more than the noise of a round are averaged over the
+    rounds: this is the `number`-th.
+    """
+    values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
+    same = np.abs(values - 1) <= _BY_CHANCE * noise
+    values = np.where(same, 1 + (values - 1) / number, values)
+    values = np.clip(values, thinnest, _THICKEST)
+    factor = np.linalg.cholesky((vectors * values) @ vectors.T)
+    return centre + root @ mean, np.tril(root @ factor)
+
+
+# ----------------------------------------------------------------------------------------- stage
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HistogramFrameView:
+    """What a histogram frame saw. NOT private.
+
+    Parameters
+    ----------
+    widths, places : tuple of Histogram
+        Of the differences of pairs, and of the rows, by column; places end where it refused.
+    refused : str or None
+        Why there is no frame.
+    """
+
+    widths: tuple[Histogram, ...]
+    places: tuple[Histogram, ...]
+    refused: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HistogramFrame(Stage):
+    """Noisy histograms of each column, then rounds of noisy moments: a frame, or ⊥.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns d.
+    scale_sigma, location_sigma : float
+        Scale of the discrete Gaussian noise on the counts of pairs and of rows.
+    miss : float
+        A bin that a single row or pair could have filled is shown with at most this chance.
+    multipliers : tuple of float
+        Noise of each round of moments, in units of their L2 sensitivity.
+    radius : float
+        R: in a round, rows farther from the centre, in units of the frame, are pulled in to it.
+
+    Notes
+    -----
+    *Widths.* Rows are paired at random, by position, each in one pair at most. Differences in size
+    are counted in bins a factor of four wide, with a random offset: nothing depends on the unit of
+    the column. Their 70 % quantile gives the width. *Places.* Rows are counted in bins of twice
+    that width, with a random offset; the median of what is shown is the place. *Moments.* In
+    coordinates of the frame so far, rows are pulled in to a ball, and the noisy mean and second
+    moments of all of them move the frame. Persons give one row to the histograms, and the average
+    over their rows to the moments.
+
+    *Price of a histogram.* Fix two neighbours, all coins and all that was shown before. One row
+    is replaced, so one pair or one row leaves a bin a and enters a bin b: the counts move by at
+    most ``sqrt 2``. Let A be the bins that are not empty for one or the other data set, and
+    suppose noise were added to all of A: P* and Q*, the laws of what would be shown, are those of
+    a Gaussian mechanism of sensitivity ``sqrt 2``, followed by a threshold. In truth, P and Q,
+    noise is added only to bins that are not empty. The only bin of A that can be empty for the
+    first data set is b, and only a for the second.
+
+    Let P' be P*, restricted to outcomes that do not show b where b is empty for the first, nor a
+    where a is empty for the second. Bins have independent noise; so on these outcomes P* is P
+    times the chance that b, being empty, stays below the threshold, hence ``P' <= P``; likewise
+    ``Q* <= Q``, so that ``(dP'/dQ)^a dQ <= (dP*/dQ*)^a dQ*`` for every a > 1: P' satisfies the
+    curve. What P' lacks is at most the chance that b is shown with a count of zero, and that a is
+    shown with the count of one that it then has in the first data set: with threshold theta,
+    ``P(Z >= theta) + P(Z >= theta - 1)``. That is the shortfall which the account asks for (see
+    `privacy.composition`). theta is such that the second term, the larger, is at most `miss`;
+    2 d histograms lack at most ``4 d miss``.
+
+    (The plain argument, "the real mechanism is within `miss` of the other on both sides", gives
+    ``(1 + e^epsilon) 2 d miss``, which is more for every epsilon and would make the price of a
+    stage depend on that of the whole release.)
+
+    *Price of a round.* That of one Gaussian mechanism: see `Moments`, here of one component, of
+    which every row is a part. Sums are integers and so is the noise.
+
+    All that is computed from what was shown, the refusal included, costs nothing.
+    """
+
+    n_features: int
+    scale_sigma: float
+    location_sigma: float
+    miss: float
+    multipliers: tuple[float, ...]
+    radius: float
+
+    kind: ClassVar[str] = "histogram frame"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_features", whole_number(self.n_features, "n_features", 1))
+        object.__setattr__(self, "multipliers", tuple(self.multipliers))
+        positive(self.scale_sigma, "scale_sigma", below=1e5)
+        positive(self.location_sigma, "location_sigma", below=1e5)
+        positive(self.miss, "miss", below=0.5)
+        positive(self.radius, "radius", below=1e6)
+        for multiplier in self.multipliers:
+            positive(multiplier, "every multiplier", below=1e6)
+
+    # --------------------------------------------------------------------------------- price
+
+    @property
+    def scale_threshold(self) -> int:
+        """The least noisy count of pairs with which a bin is shown."""
+        return 1 + _upper_point(self.scale_sigma, self.miss)
+
+    @property
+    def location_threshold(self) -> int:
+        """The least noisy count of rows with which a bin is shown."""
+        return 1 + _upper_point(self.location_sigma, self.miss)
+
+    @property
+    def shortfall(self) -> float:
+        """The delta that all histograms need beside their curves; at most ``4 d miss``."""
+        widths = _shown(self.scale_sigma, self.scale_threshold)
+        places = _shown(self.location_sigma, self.location_threshold)
+        return self.n_features * (widths + places)
+
+    @property
+    def moments(self) -> Moments:
+        """What a round sums."""
+        return Moments(self.radius, _SCALES)
+
+    def _multipliers(self) -> list[float]:
+        """Noise over sensitivity of every Gaussian mechanism in it."""
+        root_two = math.sqrt(2)
+        histograms = [self.scale_sigma / root_two, self.location_sigma / root_two]
+        return [*histograms * self.n_features, *self.multipliers]
+
+    def price(self) -> Price:
+        """A Gaussian mechanism per histogram and round, and what bins of one row may show."""
+        return Price(tuple(map(gaussian_curve, self._multipliers())), self.shortfall)
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
+        """Privacy losses (n,) where one row moves every count and sum by its sensitivity."""
+        mu = math.sqrt(math.fsum(multiplier**-2 for multiplier in self._multipliers()))
+        return np.asarray(mu * rng.standard_normal(n) + mu**2 / 2)
+
+    def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
+        """The moments of each round, in units of the frame."""
+        d, single, moments = n_features, Persons.of(1, None), self.moments
+        public = Mixture([1.0], np.zeros((1, d)), np.eye(d)[None])
+
+        def move(rows: Array) -> float:
+            first, unit = winsorised_sums(rows[:1], public, moments, single)
+            second, _ = winsorised_sums(rows[1:], public, moments, single)
+            return float(np.linalg.norm(first - second)) / (unit * moments.sensitivity)
+
+        edge = np.zeros((2, d))
+        edge[0, 0], edge[1, 0] = self.radius, -self.radius
+        starts = (edge, np.random.default_rng(0).standard_normal((2, d)) * self.radius)
+        return tuple(
+            RowSums(multiplier, move, starts, self.radius) for multiplier in self.multipliers
+        )
+
+    def least_units(self) -> int:
+        """So many that a bin with all of them can reach the thresholds."""
+        return max(2 * self.scale_threshold, self.location_threshold)
+
+    # ------------------------------------------------------------------------------- running
+
+    def prepare(self, work: Work, public: Any) -> PreparedHistogramFrame:  # noqa: ARG002 - the first
+        """Pair the rows and count their differences: that needs nothing public."""
+        if work.rows.shape[1] != self.n_features:
+            raise InvalidInput(
+                f"the frame is planned for {self.n_features} columns, but the rows have "
+                f"{work.rows.shape[1]}"
+            )
+        if work.units.size < 2:
+            raise InvalidInput(f"a frame needs at least two rows or persons, got {work.units.size}")
+        coins = np.random.default_rng(work.source.seed())
+        order = coins.permutation(work.units.size)
+        half = order.size // 2
+        first, second = work.units[order[:half]], work.units[order[half : 2 * half]]
+        offsets = coins.uniform(size=(2, self.n_features))
+        widths = tuple(
+            Histogram.of(pair_bins(work.rows[first, j], work.rows[second, j], float(offsets[0, j])))
+            for j in range(self.n_features)
+        )
+        return PreparedHistogramFrame(self, work, offsets, widths)
+
+    # --------------------------------------------------------------------------------- words
+
+    def sentences(self) -> list[str]:
+        """What it does, in plain words."""
+        said = [
+            "How wide each column is and where it lies is read off noisy histograms; a bin is "
+            f"shown only if it holds about {self.scale_threshold} pairs of rows or "
+            f"{self.location_threshold} rows, or more."
+        ]
+        if self.multipliers:
+            said.append(
+                f"Rounds of noisy moments of all rows in these units, {len(self.multipliers)} in "
+                "all, then find how the columns vary together."
+            )
+        return said
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:  # noqa: ARG002 - it shows why not, too
+        """The histograms."""
+        return (Scene("histograms", "Histograms"),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return {
+            "histogram_frame": {
+                "n_features": self.n_features,
+                "scale_sigma": self.scale_sigma,
+                "location_sigma": self.location_sigma,
+                "miss": self.miss,
+                "multipliers": list(self.multipliers),
+                "radius": self.radius,
+                "thresholds": [self.scale_threshold, self.location_threshold],
+            }
+        }
+
+    @classmethod
+    def from_form(cls, form: Form) -> HistogramFrame:
+        """Read the stage back from its object, checked as to form."""
+        stage = cls(
+            n_features=form.whole("n_features", 1),
+            scale_sigma=form.number("scale_sigma"),
+            location_sigma=form.number("location_sigma"),
+            miss=form.number("miss"),
+            multipliers=form.numbers("multipliers"),
+            radius=form.number("radius"),
+        )
+        wanted = (float(stage.scale_threshold), float(stage.location_threshold))
+        if form.numbers("thresholds") != wanted:
+            raise InvalidInput(
+                f"{form.name}.thresholds must be {wanted} for these numbers, "
+                f"got {form.of('thresholds')!r}"
+            )
+        return stage
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PreparedHistogramFrame:
+    """Rows, the offsets of all bins, and the counts of differences. NOT private."""
+
+    stage: HistogramFrame
+    work: Work
+    offsets: Array
+    widths: tuple[Histogram, ...]
+
+    def draw(self, source: NoiseSource) -> Drawn:
+        """Widths, places, rounds: a frame, or ⊥ if a column shows no bin."""
+        scales = self._scales(source)
+        if scales is None:
+            return Drawn(Bottom(), self._view((), "no difference between rows is common enough"))
+        places: list[Histogram] = []
+        centre = self._centre(scales, places, source)
+        if centre is None:
+            return Drawn(Bottom(), self._view(places, "no place holds enough rows"))
+        root = np.diag(scales)
+        persons = Persons.of(len(self.work.rows), self.work.member)
+        for number in range(1, len(self.stage.multipliers) + 1):
+            centre, root = self._round(number, persons, centre, root, source)
+        rotation = random_rotation(self.stage.n_features, rng=source)
+        return Drawn(Frame.published(centre, root, rotation=rotation), self._view(places, None))
+
+    def _view(self, places: Sequence[Histogram], refused: str | None) -> HistogramFrameView:
+        return HistogramFrameView(self.widths, tuple(places), refused)
+
+    def _scales(self, source: NoiseSource) -> Array | None:
+        stage, found = self.stage, []
+        for histogram, offset in zip(self.widths, self.offsets[0].tolist(), strict=True):
+            shown = histogram.released(stage.scale_sigma, stage.scale_threshold, source)
+            width = width_of(*shown, offset)
+            if width is None:
+                return None
+            found.append(width)
+        return np.array(found)
+
+    def _centre(self, scales: Array, places: list[Histogram], source: NoiseSource) -> Array | None:
+        stage, found = self.stage, []
+        for j, (scale, offset) in enumerate(
+            zip(scales.tolist(), self.offsets[1].tolist(), strict=True)
+        ):
+            bins = place_bins(self.work.rows[self.work.units, j], 2 * scale, offset)
+            places.append(Histogram.of(bins))
+            shown, counts = places[-1].released(
+                stage.location_sigma, stage.location_threshold, source
+            )
+            if not shown.size:
+                return None
+            found.append(2 * scale * (_quantile(shown, counts, 0.5) - offset))
+        return np.array(found)
+
+    def _round(
+        self,
+        number: int,
+        persons: Persons,
+        centre: Array,
+        root: Array,
+        source: NoiseSource,
+    ) -> tuple[Array, Array]:
+        stage, n = self.stage, len(persons)
+        d, moments = stage.n_features, stage.moments
+        public = Mixture.from_roots([1.0], centre[None], root[None])
+        multiplier = stage.multipliers[number - 1]
+        sums = noisy_moments_of(self.work.rows, public, moments, persons, multiplier, source)[0] / n
+        mean = sums[1 : 1 + d]
+        mean = mean * min(1.0, stage.radius / max(float(np.linalg.norm(mean)), 1e-300))
+        kept = variance_kept(stage.radius, d)
+        row, column = np.triu_indices(d)
+        half = np.zeros((d, d))
+        half[row, column] = sums[1 + d :] / kept * np.where(row == column, 0.5, math.sqrt(0.5))
+        noise = float(moments.deviations(multiplier, d)[-1]) / (n * kept)
+        # what a round makes too thin the next one widens again; the last one must not
+        floor = noise if number == len(stage.multipliers) else noise / 2
+        thinnest = min(max(floor, _THINNEST), _COARSEST)
+        return _moved(centre, root, mean, half + half.T, noise, number, thinnest)
+
+
+@functools.lru_cache(maxsize=256)
+def _upper_point(sigma: float, miss: float) -> int:
+    return DiscreteGaussian(sigma).upper_point(miss)
+
+
+@functools.lru_cache(maxsize=256)
+def _shown(sigma: float, threshold: int) -> float:
+    """How often an empty bin and a bin of one row would be shown, added."""
+    law = DiscreteGaussian(sigma)
+    return law.survival(threshold) + law.survival(threshold - 1)

@@ -1,0 +1,233 @@
+"""The stage of a sketch: one pass over all rows, one Gaussian price, nothing that can refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from privgmm.arrays import Array, IntArray, positive, whole_number
+from privgmm.errors import InvalidInput
+from privgmm.privacy.composition import Price
+from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.form import Form
+from privgmm.stages.sketch.data import ComplexArray, SketchData
+from privgmm.stages.sketch.features import (
+    SketchShape,
+    feature_sums,
+    fixed_point_scale,
+    integer_sensitivity,
+)
+from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.stage import Drawn, RowSums, Scene, Stage, Work
+
+__all__ = ["PreparedSketch", "Sketch", "SketchView"]
+
+_LARGEST_MULTIPLIER = 1e6
+"""Beyond it noise and sums might not fit into 64 bits."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SketchView:
+    """What a stage of sketch saw. NOT private.
+
+    Parameters
+    ----------
+    exact : array of complex (m,)
+        The published values without their noise.
+    """
+
+    exact: ComplexArray
+
+
+@dataclasses.dataclass(frozen=True)
+class Sketch(Stage):
+    """Noisy sums of waves over all rows, in the frame that the stage before it published.
+
+    Parameters
+    ----------
+    shape : SketchShape
+        Which waves.
+    multiplier : float
+        Noise, in units of the L2 sensitivity of the sums.
+    n_units : int
+        How many rows (or persons) there are; public, and part of the plan.
+    n_features : int
+        Number of columns d.
+
+    Notes
+    -----
+    The sums are integers, and replacing one row or person moves them by at most
+    `integer_sensitivity` in L2. Independent discrete Gaussians of parameter sigma are added, as
+    integers. For a shift by the integers ``s_1, s_2, ...`` the Rényi divergence of order a of
+    one coordinate is at most ``a s_i^2 / (2 sigma^2)`` (Canonne, Kamath and Steinke, 2020,
+    Proposition 5), and divergences of independent coordinates add: in all
+    ``a |s|^2 / (2 sigma^2)``, at most that of one Gaussian mechanism of this multiplier.
+    Nothing between rows and noise hangs on the rounding of a floating-point sum.
+    """
+
+    shape: SketchShape
+    multiplier: float
+    n_units: int
+    n_features: int
+
+    kind: ClassVar[str] = "sketch"
+
+    def __post_init__(self) -> None:
+        positive(self.multiplier, "multiplier", below=_LARGEST_MULTIPLIER)
+        object.__setattr__(self, "n_units", whole_number(self.n_units, "n_units", 1))
+        object.__setattr__(self, "n_features", whole_number(self.n_features, "n_features", 1))
+        fixed_point_scale(self.n_units)
+        count = self.shape.n_directions
+        if count < self.n_features or (self.n_features == 1 and count > 1):
+            raise InvalidInput(
+                "a sketch needs at least as many directions as columns, and exactly one for one "
+                f"column: got {count} directions for {self.n_features} columns"
+            )
+
+    @property
+    def scale(self) -> int:
+        """Units per one of the integers that are summed."""
+        return fixed_point_scale(self.n_units)
+
+    @property
+    def integer_sensitivity(self) -> int:
+        """How far replacing one row or person moves the integer sums, in L2."""
+        return integer_sensitivity(self.shape, self.scale)
+
+    @property
+    def sigma(self) -> float:
+        """Parameter of the discrete Gaussian on each integer sum, rounded upwards."""
+        return math.nextafter(self.multiplier * self.integer_sensitivity, math.inf)
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation (m,) of the noise on the real or imaginary part of each value."""
+        return self.sigma / self._units
+
+    @property
+    def _units(self) -> Array:
+        """By how much each sum (m,) is divided to become a value."""
+        per_direction = float(self.scale) * self.n_units * self.shape.amplitudes
+        return np.tile(per_direction, self.shape.n_directions)
+
+    def price(self) -> Price:
+        """One Gaussian mechanism; it never refuses."""
+        return Price((gaussian_curve(self.multiplier),))
+
+    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
+        """Privacy losses (n,) where one row moves the sums by their sensitivity."""
+        draws = rng.standard_normal(n)
+        return np.asarray((2 * self.multiplier * draws + 1) / (2 * self.multiplier**2))
+
+    def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
+        """The sums of waves, in a frame of its own.
+
+        A pair that turns the first direction by ``2 pi / (L + 1)`` and others by multiples of it
+        reaches the sensitivity; in one dimension there is one direction.
+        """
+        d = n_features
+        frame = Frame(np.zeros(d), np.eye(d))
+
+        def move(rows: Array) -> float:
+            first, second = (
+                feature_sums(row[None], frame, self.shape, scale=self.scale) for row in rows
+            )
+            return float(np.linalg.norm((first - second).astype(np.float64))) / (
+                self.integer_sensitivity
+            )
+
+        turn = 2 * math.pi / ((self.shape.n_frequencies + 1) * self.shape.step)
+        starts = (
+            np.stack([np.zeros(d), np.full(d, turn)]),
+            np.stack([np.zeros(d), np.full(d, 1e9)]),
+        )
+        return (RowSums(self.multiplier, move, starts, 10.0),)
+
+    def prepare(self, work: Work, public: Frame) -> PreparedSketch:
+        """Sum the waves of all rows, exactly."""
+        if public.n_features != self.n_features or work.rows.shape[1] != self.n_features:
+            raise InvalidInput(
+                f"the sketch is planned for {self.n_features} columns, but the frame has "
+                f"{public.n_features} and the rows have {work.rows.shape[1]}"
+            )
+        if work.member is None:
+            n_units = len(work.rows)
+        else:
+            n_units = int(np.count_nonzero(np.bincount(work.member)))
+        if n_units != self.n_units:
+            raise InvalidInput(
+                f"the sketch is planned for {self.n_units} rows or persons, got {n_units}: make "
+                "a plan for that number"
+            )
+        sums = feature_sums(work.rows, public, self.shape, scale=self.scale, member=work.member)
+        return PreparedSketch(self, public, sums)
+
+    def sentences(self) -> list[str]:
+        """What it does, in plain words."""
+        return [
+            f"Every row is turned into {self.shape.size} waves, in "
+            f"{self.shape.n_directions} directions; no row can move their sums far, wherever it "
+            "lies.",
+            "Noise is added to the sums once. Everything after that reads the noisy sums only, "
+            "and costs nothing more.",
+        ]
+
+    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
+        """The rows in the frame, and their noisy waves."""
+        return (Scene("frame_rows", "Frame"), Scene("sketch", "Sketch")) if passed else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return {
+            "sketch": {
+                **self.shape.to_dict(),
+                "multiplier": self.multiplier,
+                "n_units": self.n_units,
+                "n_features": self.n_features,
+                "scale": self.scale,
+                "sensitivity": self.integer_sensitivity,
+            }
+        }
+
+    @classmethod
+    def from_form(cls, form: Form) -> Sketch:
+        """Read the stage back from its object, checked as to form."""
+        stage = cls(
+            SketchShape.from_form(form),
+            form.number("multiplier"),
+            form.whole("n_units", 1),
+            form.whole("n_features", 1),
+        )
+        form.agrees("scale", stage.scale)
+        form.agrees("sensitivity", stage.integer_sensitivity)
+        return stage
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PreparedSketch:
+    """The exact sums (2, D, L) of all rows, without noise. NOT private."""
+
+    stage: Sketch
+    frame: Frame
+    sums: IntArray
+
+    def draw(self, source: NoiseSource) -> Drawn:
+        """Add the noise, as integers, and divide."""
+        stage = self.stage
+        noise = source.discrete_gaussian(stage.sigma, self.sums.size).reshape(self.sums.shape)
+        data = SketchData(
+            self.frame,
+            stage.shape.frequencies(self.frame),
+            self._values(self.sums + noise),
+            stage.deviations,
+            stage.n_units,
+        )
+        return Drawn(data, SketchView(self._values(self.sums)))
+
+    def _values(self, sums: IntArray) -> ComplexArray:
+        flat = sums.reshape(2, -1) / self.stage._units
+        return np.asarray(flat[0] + 1j * flat[1], dtype=np.complex128)

@@ -1,0 +1,157 @@
+"""The last stage: whichever way is taken, one price, a mixture near the rows, and a true misfit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from privgmm.arrays import Array, IntArray
+from privgmm.distances.parameters import dist_gmm
+from privgmm.mixture import Mixture
+from privgmm.privacy.noise import NoiseSource, SeededNoise, noise_source
+from privgmm.stages.sketch import finish
+from privgmm.stages.sketch.data import SketchData
+from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.finish import Finish
+from privgmm.stages.sketch.frame import Frame, random_rotation
+from privgmm.stages.sketch.stage import Sketch
+from privgmm.stages.stage import Published, Work
+
+TRUTH = Mixture(
+    [0.4, 0.6], [[-4.0, 0.0], [4.0, 0.0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]]
+)
+LEFT = 0.045
+"""About what epsilon 1, delta 1e-6 leave."""
+
+
+class Counting(SeededNoise):
+    """Seeded noise that adds up what its draws cost, in mu^2."""
+
+    def __init__(self, seed: int, sensitivities: list[float]) -> None:
+        super().__init__(np.random.default_rng(seed))
+        object.__setattr__(self, "sensitivities", sensitivities)
+        object.__setattr__(self, "sigmas", [])
+
+    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
+        self.sigmas.append(sigma)  # type: ignore[attr-defined]
+        return super().discrete_gaussian(sigma, size)
+
+
+def worked(rows: Array, source: NoiseSource, member: IntArray | None = None) -> Work:
+    return Work(rows, np.arange(len(rows)), member, source)
+
+
+def first_sketch(rows: Array, source: NoiseSource, member: IntArray | None = None) -> SketchData:
+    n = len(rows) if member is None else int(member.max()) + 1
+    d = rows.shape[1]
+    factor = np.linalg.cholesky(np.atleast_2d(np.cov(rows.T)) * 1.2)
+    frame = Frame.published(rows.mean(axis=0), factor, rotation=random_rotation(d, rng=source))
+    stage = Sketch(SketchShape.default(d), (0.4 * LEFT) ** -0.5, n, d)
+    data: SketchData = stage.prepare(worked(rows, source, member), frame).draw(source).value
+    return data
+
+
+def finished(rows: Array, k: int, source: NoiseSource, member: IntArray | None = None) -> Published:
+    data = first_sketch(rows, source, member)
+    d = rows.shape[1]
+    stage = Finish(k, d, data.n_units, SketchShape.default(d), (0.6 * LEFT) ** -0.5)
+    value: Published = stage.prepare(worked(rows, source, member), data).draw(source).value
+    return value
+
+
+def skewed(n: int) -> Array:
+    rng = np.random.default_rng(1)
+    return np.stack([rng.gamma(1.5, 1.0, n), rng.gamma(2.0, 2.0, n) + rng.normal(size=n)], axis=1)
+
+
+def test_a_mixture_that_explains_the_rows_is_found_and_said_to() -> None:
+    rows = TRUTH.sample(20_000, rng=2)
+    found = finished(rows, 2, noise_source(3))
+    assert found.misfit is not None
+    assert found.misfit <= 5
+    assert dist_gmm(found.mixture, TRUTH) < 0.03
+    assert not found.floored
+
+
+def test_two_sketches_have_less_noise_than_one() -> None:
+    rows = TRUTH.sample(5_000, rng=2)
+    source = noise_source(3)
+    first = first_sketch(rows, source)
+    both = finished(rows, 2, noise_source(3)).sketch
+    # mu^2 adds: 0.4 and 0.6 of the account together are all of it
+    assert np.allclose(both.deviations, first.deviations * math.sqrt(0.4), rtol=1e-6)
+
+
+def test_many_columns_are_refined_and_the_guard_keeps_what_explains() -> None:
+    truth = Mixture([0.5, 0.5], [np.full(5, -1.5), np.full(5, 1.5)], [np.eye(5), 0.5 * np.eye(5)])
+    rows = truth.sample(40_000, rng=4)
+    source = noise_source(5)
+    data = first_sketch(rows, source)
+    stage = Finish(2, 5, 40_000, SketchShape.default(5), (0.6 * LEFT) ** -0.5)
+    prepared = stage.prepare(worked(rows, source), data)
+    before = dist_gmm(data.frame.mixture_from_frame(prepared.fit.mixture), truth)
+    after = dist_gmm(prepared.draw(source).value.mixture, truth)
+    assert after < before
+    assert after < 0.05
+
+
+def test_rows_that_are_no_such_mixture_are_said_not_to_be_and_followed_all_the_same() -> None:
+    rows = skewed(30_000)
+    found = finished(rows, 3, noise_source(6))
+    assert found.misfit is not None
+    assert found.misfit > 5
+    one = Mixture([1.0], rows.mean(axis=0)[None], np.cov(rows.T)[None])
+    gain = found.mixture.log_density(rows).mean() - one.log_density(rows).mean()
+    assert gain > 0.15
+
+
+def test_rounded_columns_are_widened_and_said_to_be() -> None:
+    rng = np.random.default_rng(7)
+    rows = np.stack([np.round(rng.gamma(0.3, 2.0, 20_000)), rng.normal(size=20_000)], axis=1)
+    found = finished(rows, 4, noise_source(8))
+    data = first_sketch(rows, noise_source(8))
+    widths = np.linalg.eigvalsh(data.frame.mixture_to_frame(found.mixture).covariances)
+    assert widths.min() >= 0.01**2 * 0.9
+
+
+@pytest.mark.parametrize("rows", [TRUTH.sample(4_000, rng=9), skewed(4_000)], ids=["two", "skew"])
+def test_either_way_costs_what_the_stage_says(rows: Array) -> None:
+    """The sum of sensitivity^2 / sigma^2 over all draws is the stage's, whichever way is taken.
+
+    Sensitivities are read off the same functions that the audit attacks.
+    """
+    source = Counting(10, [])
+    data = first_sketch(rows, source)
+    stage = Finish(2, 2, len(rows), SketchShape.default(2), (0.6 * LEFT) ** -0.5)
+    prepared = stage.prepare(worked(rows, source), data)
+    source.sigmas.clear()  # type: ignore[attr-defined]
+    prepared.draw(source)
+    again = Sketch(stage.shape, stage.multiplier, stage.n_units, 2)
+    sigmas = source.sigmas  # type: ignore[attr-defined]
+    if prepared.fit.explains:
+        assert sigmas == [again.sigma]
+        return
+    assert len(sigmas) == 16 + 1 + 6
+    shares = [finish._RICH / 16] * 16 + [finish._VOTE] + [finish._LAST / 6] * 6
+    assert sum(shares) == pytest.approx(1.0)
+    unit = 2.0**30
+    for sigma, share in zip(sigmas[:16], shares[:16], strict=True):
+        # at least the multiplier times the plain sensitivity, rounding on top
+        assert sigma >= stage.part(share) * unit * math.sqrt(2) * math.hypot(0.4, 0.6, 1.0)
+
+
+def test_persons_weigh_alike() -> None:
+    rows = TRUTH.sample(6_000, rng=11)
+    crowd = np.concatenate([rows, np.tile([[30.0, 30.0]], (20_000, 1))])
+    member = np.concatenate([np.arange(6_000), np.full(20_000, 6_000)])
+    source = noise_source(12)
+    factor = np.linalg.cholesky(np.cov(rows.T))
+    frame = Frame.published(rows.mean(axis=0), factor, rotation=random_rotation(2, rng=source))
+    shape = SketchShape.default(2)
+    work = Work(crowd, np.arange(6_001), member, source)
+    data = Sketch(shape, (0.4 * LEFT) ** -0.5, 6_001, 2).prepare(work, frame).draw(source).value
+    stage = Finish(2, 2, 6_001, shape, (0.6 * LEFT) ** -0.5)
+    found = stage.prepare(work, data).draw(source).value
+    assert dist_gmm(found.mixture, TRUTH) < 0.08

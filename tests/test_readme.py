@@ -102,16 +102,17 @@ def test_the_stated_prices_are_the_computed_ones(method: str, blocks: int | None
     assert plan.rows_needed() == pytest.approx(_price(method), rel=0.1)
 
 
-def test_the_stated_price_of_lifted_is_enough() -> None:
+@pytest.mark.parametrize("method", ["lifted", "sketch"])
+def test_the_stated_price_is_enough(method: str) -> None:
     """Eight runs with known noise from well separated rows: at most one refusal."""
-    n = int(_price("lifted"))
-    plan = best_plan(n, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    n = int(_price(method))
+    plan = best_plan(n, method=method, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
     truth = load_sample("well_separated_2d").truth
     assert truth is not None
     released = [release(truth.sample(n, rng=i), plan, rng=i).released for i in range(8)]
     assert sum(released) >= 7
     with pytest.raises(InvalidInput, match="no plan is expected"):
-        best_plan(n // 3, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+        best_plan(n // 3, method=method, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
 
 
 @pytest.mark.parametrize("link", LINKS)

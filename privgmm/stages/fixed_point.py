@@ -55,6 +55,11 @@ class Persons:
         sizes = np.bincount(member)
         return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), order)
 
+    @classmethod
+    def one(cls, n_rows: int) -> Persons:
+        """A single person, whose rows are all of them."""
+        return cls(np.array([0, n_rows], dtype=np.int64))
+
     def __len__(self) -> int:
         return self.starts.size - 1
 

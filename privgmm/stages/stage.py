@@ -159,12 +159,15 @@ class RowSums:
         Pairs of rows from which a search for the largest move begins.
     scale : float
         How far from zero rows still count for something, for random rows to try as well.
+    persons : callable(first (m, d), second (m', d)) -> float, optional
+        The same for a person with m rows who is replaced by one with m' rows.
     """
 
     multiplier: float
     move: Callable[[Array], float]
     starts: tuple[Array, ...]
     scale: float
+    persons: Callable[[Array, Array], float] | None = None
 
 
 class Stage(abc.ABC):

@@ -57,6 +57,7 @@ __all__ = [
     "Agreement",
     "AgreementView",
     "AveragedAgreement",
+    "ExactAgreement",
     "PaperAgreement",
     "PickedAgreement",
     "PreparedAgreement",
@@ -280,15 +281,25 @@ class Agreement(Stage):
         }
 
     @classmethod
-    def _common(cls, form: Form, n_components: int, n_features: int) -> dict[str, Any]:
-        """The fields that every kind reads alike."""
-        return {
+    def _read(
+        cls,
+        form: Form,
+        n_components: int,
+        n_features: int,
+        test: type[AgreementTest] | type[PopulousTest],
+        **parts: Any,
+    ) -> Self:
+        """The stage with a test of this kind, read from the fields that every kind has."""
+        blocks, tau = form.whole("n_blocks", 1), form.number("tau")
+        fields: dict[str, Any] = {
             "n_components": n_components,
             "n_features": n_features,
             "alpha": form.number("alpha"),
             "beta": form.number("beta"),
+            "test": test.from_form(form.part("test"), blocks, tau),
             "smallest_weight": form.number_or_none("smallest_weight"),
         }
+        return cls(**fields, **parts)._checked(form)
 
     def _checked(self, form: Form) -> Self:
         """Itself, if what the file says of derived numbers is true."""
@@ -350,33 +361,19 @@ class PaperAgreement(Agreement):
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> PaperAgreement:
         """Read the stage back, checked as to form."""
-        test = PopulousTest.from_form(
-            form.part("test"), form.whole("n_blocks", 1), form.number("tau")
-        )
         space = PaperSpace.from_form(form.part("noise"))
-        common = cls._common(form, n_components, n_features)
-        return cls(test=test, space=space, **common)._checked(form)
+        return cls._read(form, n_components, n_features, PopulousTest, space=space)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PickedAgreement(Agreement):
-    """Algorithms 1 and 2 with the exact test and the exact account: one block is picked.
+class ExactAgreement(Agreement):
+    """Agreement with the exact test and the exact account.
 
-    Notes
-    -----
-    Members of the cores of two neighbouring data sets share an unchanged friend, so they are
-    within ``(1 + tau)^2 - 1`` of each other (`friend_radius`). The test costs what a discrete
-    Gaussian costs, the mask its exact Rényi curve; see `votes.AgreementTest` for why their sum
-    holds at one delta.
+    The test costs what a discrete Gaussian costs, the mask its exact Rényi curve; see
+    `votes.AgreementTest` for why their sum holds at one delta.
     """
 
     test: AgreementTest
-    space: PaperSpace
-
-    @property
-    def gamma(self) -> float:
-        """``(1 + tau)^2 - 1``; distances themselves are computed to a relative 1e-9."""
-        return math.expm1(2 * math.log1p(self.tau)) * (1 + 1e-8)
 
     def price(self) -> Price:
         """The test's curve and k times that of one masked component."""
@@ -388,19 +385,33 @@ class PickedAgreement(Agreement):
         mask = self.worst_pair().losses(n, rng=rng)
         return mask + self.test.worst_losses(n, rng=rng)
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PickedAgreement(ExactAgreement):
+    """Algorithms 1 and 2 with the exact test and the exact account: one block is picked.
+
+    Notes
+    -----
+    Members of the cores of two neighbouring data sets share an unchanged friend, so they are
+    within ``(1 + tau)^2 - 1`` of each other (`friend_radius`).
+    """
+
+    space: PaperSpace
+
+    @property
+    def gamma(self) -> float:
+        """``(1 + tau)^2 - 1``; distances themselves are computed to a relative 1e-9."""
+        return math.expm1(2 * math.log1p(self.tau)) * (1 + 1e-8)
+
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> PickedAgreement:
         """Read the stage back, checked as to form."""
-        test = AgreementTest.from_form(
-            form.part("test"), form.whole("n_blocks", 1), form.number("tau")
-        )
         space = PaperSpace.from_form(form.part("noise"))
-        common = cls._common(form, n_components, n_features)
-        return cls(test=test, space=space, **common)._checked(form)
+        return cls._read(form, n_components, n_features, AgreementTest, space=space)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AveragedAgreement(Agreement):
+class AveragedAgreement(ExactAgreement):
     """The mean of all agreeing blocks is masked, in the lifted space.
 
     Parameters
@@ -416,7 +427,6 @@ class AveragedAgreement(Agreement):
     twice the solver's tolerance.
     """
 
-    test: AgreementTest
     eta: float
     space: LiftedSpace = dataclasses.field(init=False, repr=False, compare=False)
 
@@ -445,24 +455,11 @@ class AveragedAgreement(Agreement):
         """Its sizes in short, those of the core included."""
         return f"{super().shape} m={self.test.member} M={self.test.full} G={self.test.core}"
 
-    def price(self) -> Price:
-        """The test's curve and k times that of one masked component."""
-        mask = self.space.mask_curve(self.gamma, self.n_features)
-        return self.test.price(mask * self.n_components)
-
-    def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """Privacy losses (n,): what is masked moves by gamma, the test's count by one."""
-        mask = self.worst_pair().losses(n, rng=rng)
-        return mask + self.test.worst_losses(n, rng=rng)
-
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> AveragedAgreement:
         """Read the stage back, checked as to form."""
-        test = AgreementTest.from_form(
-            form.part("test"), form.whole("n_blocks", 1), form.number("tau")
-        )
-        common = cls._common(form, n_components, n_features)
-        return cls(test=test, eta=form.part("noise").number("eta"), **common)._checked(form)
+        eta = form.part("noise").number("eta")
+        return cls._read(form, n_components, n_features, AgreementTest, eta=eta)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ __all__ = [
     "inverse_factors",
     "moment_sums",
     "refine",
+    "responsibilities",
     "solve_moments",
     "winsorised_features",
 ]
@@ -196,6 +197,47 @@ class PreparedRefinement:
 
 
 @nb.njit(cache=True, nogil=True)
+def responsibilities(
+    row: Array,
+    offsets: Array,
+    means: Array,
+    inverses: Array,
+    u: Array,
+    squares: Array,
+    share: Array,
+) -> float:
+    """Fill a row's own coordinates u (k, d), their squared lengths and its shares (k,).
+
+    Shares are to be divided by what is returned; 0 for a row that counts for nobody.
+    """
+    k, d = u.shape
+    best = -np.inf
+    for a in range(k):
+        total = 0.0
+        for p in range(d):
+            value = 0.0
+            for q in range(p + 1):
+                value += inverses[a, p, q] * (row[q] - means[a, q])
+            u[a, p] = value
+            total += value * value
+        if not total < np.inf:
+            # overflow: infinitely far, not a number that spoils the other shares
+            total = np.inf
+        squares[a] = total
+        share[a] = offsets[a] - 0.5 * total
+        if share[a] > best:
+            best = share[a]
+    if not best > -np.inf:
+        # so far out that every density underflows
+        return 0.0
+    norm = 0.0
+    for a in range(k):
+        share[a] = math.exp(share[a] - best)
+        norm += share[a]
+    return norm
+
+
+@nb.njit(cache=True, nogil=True)
 def _accumulate(
     rows: Array,
     shares: Array,
@@ -211,29 +253,9 @@ def _accumulate(
     squares = np.empty(k)
     share = np.empty(k)
     for i in range(n):
-        best = -np.inf
-        for a in range(k):
-            total = 0.0
-            for p in range(d):
-                value = 0.0
-                for q in range(p + 1):
-                    value += inverses[a, p, q] * (rows[i, q] - means[a, q])
-                u[a, p] = value
-                total += value * value
-            if not total < np.inf:
-                # overflow: infinitely far, not a number that spoils the other shares
-                total = np.inf
-            squares[a] = total
-            share[a] = offsets[a] - 0.5 * total
-            if share[a] > best:
-                best = share[a]
-        if not best > -np.inf:
-            # so far out that every density underflows: it counts for nobody
+        norm = responsibilities(rows[i], offsets, means, inverses, u, squares, share)
+        if norm == 0.0:
             continue
-        norm = 0.0
-        for a in range(k):
-            share[a] = math.exp(share[a] - best)
-            norm += share[a]
         for a in range(k):
             if squares[a] <= limit:
                 r = shares[i] * share[a] / norm

@@ -7,7 +7,7 @@ rows once, under one price.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,15 +17,20 @@ from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.fixed_point import Persons, fixed_scale
+from privgmm.stages.stage import RowSums
 
 __all__ = [
+    "VoteSums",
     "merged_to",
     "preferred",
     "projections",
     "split_to",
+    "vote_row_sums",
     "vote_sensitivity",
     "vote_sums",
 ]
+
+VoteSums = Callable[[Array, Sequence[Mixture], Persons, float], tuple[IntArray, float]]
 
 _SAMPLES = 40_000
 _SAMPLE_SEED = 5
@@ -127,6 +132,8 @@ def vote_sums(
     Of each row the differences of log density are clipped to [-C, C] and divided by C; a person
     gives the average over their rows, rounded to an integer. NOT private by themselves.
     """
+    # coordinates may have overflowed: no row may be refused, or an error would tell of it
+    rows = np.nan_to_num(rows)
     # rows so far out that both densities underflow say nothing
     with np.errstate(invalid="ignore", over="ignore"):
         base = candidates[0].log_density(rows)
@@ -160,3 +167,24 @@ def preferred(
     sigma = multiplier * vote_sensitivity(unit, sums.size)
     noisy = sums + source.discrete_gaussian(sigma, sums.size)
     return int(np.argmax(np.concatenate([[0], noisy])))
+
+
+def vote_row_sums(multiplier: float, n_features: int, sums: VoteSums = vote_sums) -> RowSums:
+    """A vote between three Gaussians, as the audit attacks it; `sums` is what is summed."""
+    places = np.zeros((3, 1, n_features))
+    places[1:, 0, 0] = -90.0
+    candidates = [Mixture([1.0], place, np.eye(n_features)[None]) for place in places]
+
+    def persons(first: Array, second: Array) -> float:
+        (one, unit), (two, _) = (
+            sums(rows, candidates, Persons.one(len(rows)), 2.0) for rows in (first, second)
+        )
+        return float(np.linalg.norm(one - two)) / vote_sensitivity(unit, one.size)
+
+    return RowSums(
+        multiplier,
+        lambda rows: persons(rows[:1], rows[1:]),
+        (np.stack([places[1, 0], -places[1, 0]]),),
+        90.0,
+        persons,
+    )

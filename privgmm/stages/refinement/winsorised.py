@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
@@ -19,9 +20,22 @@ from privgmm.arrays import Array, IntArray
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.fixed_point import Persons, fixed_scale, in_threads
-from privgmm.stages.refinement.noisy_moments import component_offsets, inverse_factors
+from privgmm.stages.refinement.noisy_moments import (
+    component_offsets,
+    inverse_factors,
+    responsibilities,
+)
+from privgmm.stages.stage import RowSums
 
-__all__ = ["Moments", "moment_sensitivity", "noisy_moments_of", "variance_kept", "winsorised_sums"]
+__all__ = [
+    "MomentSums",
+    "Moments",
+    "moment_row_sums",
+    "moment_sensitivity",
+    "noisy_moments_of",
+    "variance_kept",
+    "winsorised_sums",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +78,9 @@ class Moments:
         return multiplier * self.sensitivity * self.units(d)
 
 
+MomentSums = Callable[[Array, Mixture, Moments, Persons], tuple[IntArray, float]]
+
+
 @njit(cache=True, nogil=True)
 def _accumulate(
     rows: Array,
@@ -89,28 +106,9 @@ def _accumulate(
         begin, end = starts[p], starts[p + 1]
         person[:] = 0.0
         for i in range(begin, end):
-            best = -np.inf
-            for a in range(k):
-                total = 0.0
-                for r in range(d):
-                    value = 0.0
-                    for c in range(r + 1):
-                        value += inverses[a, r, c] * (rows[i, c] - means[a, c])
-                    u[a, r] = value
-                    total += value * value
-                if not total < np.inf:
-                    # overflow: infinitely far, not a number that spoils the other shares
-                    total = np.inf
-                squares[a] = total
-                share[a] = offsets[a] - 0.5 * total
-                best = max(best, share[a])
-            if not best > -np.inf:
-                # so far out that every density underflows: it counts for nobody
+            norm = responsibilities(rows[i], offsets, means, inverses, u, squares, share)
+            if norm == 0.0:
                 continue
-            norm = 0.0
-            for a in range(k):
-                share[a] = math.exp(share[a] - best)
-                norm += share[a]
             for a in range(k):
                 w = share[a] / norm
                 if not w > 0.0 or not squares[a] < np.inf:
@@ -198,3 +196,29 @@ def variance_kept(radius: float, d: int) -> float:
     """``E min(|u|^2, R^2) / d`` for a standard normal u: how much winsorising shrinks variances."""
     x = radius * radius
     return float((d * chi2.cdf(x, d + 2) + x * chi2.sf(x, d)) / d)
+
+
+def moment_row_sums(
+    multiplier: float, moments: Moments, public: Mixture, sums: MomentSums = winsorised_sums
+) -> RowSums:
+    """Moments under a public mixture, as the audit attacks them; `sums` is what is summed.
+
+    The pairs to begin with lie R from a component on either side, or R from two components.
+    """
+    edge = np.zeros(public.n_features)
+    edge[-1] = moments.radius
+    centres = public.means[[0, -1]]
+
+    def persons(first: Array, second: Array) -> float:
+        (one, unit), (two, _) = (
+            sums(rows, public, moments, Persons.one(len(rows))) for rows in (first, second)
+        )
+        return float(np.linalg.norm(one - two)) / moment_sensitivity(unit, moments, one.size)
+
+    return RowSums(
+        multiplier,
+        lambda rows: persons(rows[:1], rows[1:]),
+        (centres + np.stack([edge, edge]), centres[:1] + np.stack([-edge, edge])),
+        moments.radius,
+        persons,
+    )

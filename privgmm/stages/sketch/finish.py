@@ -30,14 +30,12 @@ from privgmm.stages.refinement.projection import (
     preferred,
     projections,
     split_to,
-    vote_sensitivity,
-    vote_sums,
+    vote_row_sums,
 )
 from privgmm.stages.refinement.winsorised import (
     Moments,
-    moment_sensitivity,
+    moment_row_sums,
     noisy_moments_of,
-    winsorised_sums,
 )
 from privgmm.stages.sketch.data import SketchData
 from privgmm.stages.sketch.features import SketchShape
@@ -120,12 +118,16 @@ class Finish(Stage):
         return np.asarray((2 * self.multiplier * draws + 1) / (2 * self.multiplier**2))
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
-        """All that any way may sum: a second sketch, moments of a noisy step, a vote."""
+        """All that any way may sum: a second sketch, moments of every kind of step, a vote."""
         again = Sketch(self.shape, self.multiplier, self.n_units, self.n_features)
+        far = np.zeros((2, n_features))
+        far[1, 0] = 100.0
+        public = Mixture([0.5, 0.5], far, np.stack([np.eye(n_features)] * 2))
+        steps = (1.0, _RICH / _RICH_STEPS, _LAST / _LAST_STEPS)
         return (
             *again.row_sums(n_features),
-            _moment_sums(self.part(_RICH / _RICH_STEPS), n_features),
-            _vote_sums(self.part(_VOTE), n_features),
+            *(moment_row_sums(self.part(share), Moments(3.0), public) for share in steps),
+            vote_row_sums(self.part(_VOTE), n_features),
         )
 
     def prepare(self, work: Work, public: SketchData) -> PreparedFinish:
@@ -266,38 +268,6 @@ class PreparedFinish:
             multiplier=noise,
             source=source,
         ).run(averaging(_LAST_STEPS, _LAST_AVERAGED))
-
-
-def _moment_sums(multiplier: float, d: int) -> RowSums:
-    """Winsorised moments under two components far apart, as the audit attacks them."""
-    moments, single = Moments(3.0), Persons.of(1, None)
-    means = np.zeros((2, d))
-    means[1, 0] = 100.0
-    public = Mixture([0.5, 0.5], means, np.broadcast_to(np.eye(d), (2, d, d)))
-
-    def move(rows: Array) -> float:
-        first, unit = winsorised_sums(rows[:1], public, moments, single)
-        second, _ = winsorised_sums(rows[1:], public, moments, single)
-        return float(np.linalg.norm(first - second)) / moment_sensitivity(unit, moments, first.size)
-
-    edge = np.zeros(d)
-    edge[-1] = moments.radius
-    return RowSums(multiplier, move, (means + edge, np.stack([-edge, edge])), moments.radius)
-
-
-def _vote_sums(multiplier: float, d: int) -> RowSums:
-    """A vote between three Gaussians, as the audit attacks it."""
-    single = Persons.of(1, None)
-    places = np.zeros((3, 1, d))
-    places[1:, 0, 0] = -90.0
-    candidates = [Mixture([1.0], place, np.eye(d)[None]) for place in places]
-
-    def move(rows: Array) -> float:
-        first, unit = vote_sums(rows[:1], candidates, single, 2.0)
-        second, _ = vote_sums(rows[1:], candidates, single, 2.0)
-        return float(np.linalg.norm(first - second)) / vote_sensitivity(unit, first.size)
-
-    return RowSums(multiplier, move, (np.stack([places[1, 0], -places[1, 0]]),), 90.0)
 
 
 def _widened(mixture: Mixture) -> tuple[Mixture, bool]:

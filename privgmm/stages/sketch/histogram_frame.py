@@ -25,9 +25,9 @@ from privgmm.stages.fixed_point import Persons
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.winsorised import (
     Moments,
+    moment_row_sums,
     noisy_moments_of,
     variance_kept,
-    winsorised_sums,
 )
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.stage import Bottom, Drawn, RowSums, Scene, Stage, Work
@@ -41,6 +41,7 @@ __all__ = [
     "histogram_radius",
     "pair_bins",
     "place_bins",
+    "radius_range",
     "variance_noise",
     "width_of",
 ]
@@ -60,8 +61,6 @@ _THINNEST, _THICKEST = 0.01, 4.0
 """By how much one round may change a variance, in its own frame."""
 _COARSEST = 0.5
 """A round may always halve a variance, however noisy it is."""
-_RADII = ((1.4, 2.2), (2.0, 3.0))
-"""Least and largest R in units of ``sqrt d``: for several columns, and for one."""
 _QUIET = 0.1
 _BY_CHANCE = 3.0
 """A variance within so many standard deviations of noise from one is averaged with one."""
@@ -71,18 +70,23 @@ def histogram_radius(n_features: int, multiplier: float, n_units: int) -> float:
     """R for rounds of this noise on so many rows: the largest that keeps the noise small.
 
     The noise on a variance grows like R^2, and pulling in many rows takes more rounds to find the
-    shape: R is such that the noise is a tenth, but within 1.4 to 2.2 ``sqrt d`` (2 to 3 if d is 1).
+    shape: R is such that the noise is a tenth, but within `radius_range`.
     """
-    least, most = _RADII[n_features == 1]
-    quiet = least * math.sqrt(_QUIET / variance_noise(n_features, multiplier, n_units))
-    return min(max(quiet, least), most) * math.sqrt(n_features)
+    least, most = radius_range(n_features)
+    noise = variance_noise(n_features, multiplier, n_units, least)
+    return min(max(least * math.sqrt(_QUIET / noise), least), most)
 
 
-def variance_noise(n_features: int, multiplier: float, n_units: int) -> float:
-    """Deviation of the noise on a variance in a round, in units of the frame, at the least R."""
-    radius = _RADII[n_features == 1][0] * math.sqrt(n_features)
-    deviations = Moments(radius, _SCALES).deviations(multiplier, n_features)
-    return float(deviations[-1]) / n_units
+def radius_range(n_features: int) -> tuple[float, float]:
+    """Least and largest R for so many columns: 1.4 to 2.2 ``sqrt d``; 2 to 3 for one."""
+    if n_features == 1:
+        return 2.0, 3.0
+    return 1.4 * math.sqrt(n_features), 2.2 * math.sqrt(n_features)
+
+
+def variance_noise(n_features: int, multiplier: float, n_units: int, radius: float) -> float:
+    """Deviation of the noise on a variance in a round, in units of the frame."""
+    return float(Moments(radius, _SCALES).deviations(multiplier, n_features)[-1]) / n_units
 
 
 # ------------------------------------------------------------------------------------ histograms
@@ -316,19 +320,10 @@ class HistogramFrame(Stage):
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
         """The moments of each round, in units of the frame."""
-        d, single, moments = n_features, Persons.of(1, None), self.moments
+        d = n_features
         public = Mixture([1.0], np.zeros((1, d)), np.eye(d)[None])
-
-        def move(rows: Array) -> float:
-            first, unit = winsorised_sums(rows[:1], public, moments, single)
-            second, _ = winsorised_sums(rows[1:], public, moments, single)
-            return float(np.linalg.norm(first - second)) / (unit * moments.sensitivity)
-
-        edge = np.zeros((2, d))
-        edge[0, 0], edge[1, 0] = self.radius, -self.radius
-        starts = (edge, np.random.default_rng(0).standard_normal((2, d)) * self.radius)
         return tuple(
-            RowSums(multiplier, move, starts, self.radius) for multiplier in self.multipliers
+            moment_row_sums(multiplier, self.moments, public) for multiplier in self.multipliers
         )
 
     def least_units(self) -> int:

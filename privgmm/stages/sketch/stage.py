@@ -132,20 +132,24 @@ class Sketch(Stage):
         d = n_features
         frame = Frame(np.zeros(d), np.eye(d))
 
-        def move(rows: Array) -> float:
-            first, second = (
-                feature_sums(row[None], frame, self.shape, scale=self.scale) for row in rows
-            )
-            return float(np.linalg.norm((first - second).astype(np.float64))) / (
-                self.integer_sensitivity
-            )
+        def sums(rows: Array) -> IntArray:
+            who = np.zeros(len(rows), dtype=np.int64) if len(rows) > 1 else None
+            return feature_sums(rows, frame, self.shape, scale=self.scale, member=who)
+
+        def persons(first: Array, second: Array) -> float:
+            gap = (sums(first) - sums(second)).astype(np.float64)
+            return float(np.linalg.norm(gap)) / self.integer_sensitivity
 
         turn = 2 * math.pi / ((self.shape.n_frequencies + 1) * self.shape.step)
         starts = (
             np.stack([np.zeros(d), np.full(d, turn)]),
             np.stack([np.zeros(d), np.full(d, 1e9)]),
         )
-        return (RowSums(self.multiplier, move, starts, 10.0),)
+        return (
+            RowSums(
+                self.multiplier, lambda rows: persons(rows[:1], rows[1:]), starts, 10.0, persons
+            ),
+        )
 
     def prepare(self, work: Work, public: Frame) -> PreparedSketch:
         """Sum the waves of all rows, exactly."""

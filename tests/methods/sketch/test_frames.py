@@ -252,6 +252,27 @@ def test_planning_is_quick_and_always_the_same() -> None:
     assert took < 0.5
 
 
+@pytest.mark.parametrize("shape", ["gaussian", "two", "skewed"])
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon"), [(1_000, 1, 1.0), (1_000, 2, 1.0), (300, 2, 4.0), (4_000, 5, 1.0)]
+)
+def test_histograms_show_a_frame(shape: str, n: int, d: int, epsilon: float) -> None:
+    choice = histogram_stage(n, d, Budget(epsilon, 1e-6))
+    assert choice is not None
+    released, right = 0, 0
+    for seed in range(20):
+        rows, covariance = rows_of(shape, n, d, seed)
+        source = noise_source(seed)
+        work = Work(rows, np.arange(n, dtype=np.int64), None, source)
+        value = choice.stage.prepare(work, None).draw(source).value
+        if isinstance(value, Frame):
+            released += 1
+            sizes = np.linalg.svd(value.inverse @ np.linalg.cholesky(covariance), compute_uv=False)
+            right += bool((np.abs(np.log2(sizes)) < 1).all())
+    assert released >= 19
+    assert right >= 19
+
+
 def test_histogram_frames_are_priced_by_parts() -> None:
     choice = histogram_stage(2_000, 2, ONE)
     assert choice is not None

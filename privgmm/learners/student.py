@@ -54,7 +54,6 @@ _REMEDIES = {
 _LARGEST = 1e140  # squares of distances, in units of the median deviation, stay finite
 _CONSTANT = 2e-15  # a column that varies less than this share of its size is rounding
 _THINNEST_PIVOT = 4e-16  # of a column's variance: what is left of it is rounding
-_COLLAPSED = 1e-8  # of a first fit: the second shrinks onto a plane
 _ROUGH, _ROUGH_STEPS = 1e-2, 200  # relative change of weights at which coordinates are good enough
 _TIGHT, _TIGHT_STEPS, _ACCEPTED = 1e-12, 1000, 1e-5
 
@@ -226,8 +225,6 @@ def _fit_range(
             reasons[block] = _UNSETTLED
             continue
         for a in range(d):
-            if not fine[a, a] > _COLLAPSED:
-                reasons[block] = RANK_DEFICIENT
             shift = means[block, a]
             for b in range(a + 1):
                 shift += rough[a, b] * mean[b]

@@ -51,9 +51,9 @@ def plan_for(request: PlanRequest) -> Answer:
     enough = method.plans_only_for_enough
     try:
         plan = method.automatic(request)
-    except InvalidInput:
+    except InvalidInput as problem:
         if request.automatic:
-            raise
+            raise InvalidInput(f"{problem}{_instead(request)}") from problem
         plan, enough = method.calibrated(request, request.refinement), False
     shortage = "" if enough else _too_few(plan, request)
     return Answer(plan, _cannot_run(plan, request) or shortage)
@@ -87,12 +87,30 @@ def _too_few(plan: Plan, request: PlanRequest) -> str:
     """Why the plan is not expected to release."""
     if request.n_rows is None or plan.rows_needed() <= request.n_rows:
         return ""
-    others = "" if request.method == DEFAULT_METHOD else f"use method {DEFAULT_METHOD!r}, "
     return (
         f"method {request.method!r} takes about {plan.rows_needed():.2g} {request.units} here and "
-        f"there are {request.n_rows}: {others}raise epsilon, or set alpha and n_blocks to try "
-        "anyway"
+        f"there are {request.n_rows}: raise epsilon, or set alpha and n_blocks to try anyway"
+        f"{_instead(request)}"
     )
+
+
+def _instead(request: PlanRequest) -> str:
+    """Which other methods are expected to release from the same rows, to end a sentence."""
+    able = [
+        repr(method.name)
+        for method in registry.all_methods()
+        if method.name != request.method
+        and method.plans_only_for_enough
+        and method.feasible(_plain(request, method.name))
+    ]
+    if not able:
+        return ""
+    return f"; method {' or '.join(able)} is expected to release from these {request.units}"
+
+
+def _plain(request: PlanRequest, method: str) -> PlanRequest:
+    """The same question put to another method, with all its choices open."""
+    return request.but(method=method, alpha=None, n_blocks=None, forgiving=False, refine=None)
 
 
 def best_plan(

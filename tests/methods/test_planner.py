@@ -225,8 +225,11 @@ def test_an_open_knob_with_too_few_rows_gets_its_usual_value_and_a_warning() -> 
     assert answer.plan.n_blocks == 400
     assert "there are 5000" in answer.shortage
     assert "n_blocks to try anyway" in answer.shortage
-    with pytest.raises(InvalidInput, match="no plan is expected to release"):
+    with pytest.raises(InvalidInput, match=r"no plan is expected .* method 'sketch' is expected"):
         plan_for(asked(5_000))
+    with pytest.raises(InvalidInput) as told:
+        plan_for(asked(100))
+    assert "is expected to release from" not in str(told.value)
 
 
 @pytest.mark.parametrize("method", ["paper", "tight"])
@@ -235,7 +238,7 @@ def test_methods_that_always_have_a_plan_say_when_it_is_not_expected_to_pass(
 ) -> None:
     short = plan_for(asked(10**6, method=method))
     assert f"method {method!r} takes about" in short.shortage
-    assert "use method 'lifted'" in short.shortage
+    assert "method 'lifted' or 'sketch' is expected to release" in short.shortage
     enough = asked(int(2 * short.plan.rows_needed()), method=method, alpha=short.plan.alpha)
     assert plan_for(enough).shortage == ""
 

@@ -28,7 +28,12 @@ from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.votes import AgreementTest, friend_counts
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
-from privgmm.stages.sketch.histogram_frame import HistogramFrame, histogram_radius, variance_noise
+from privgmm.stages.sketch.histogram_frame import (
+    HistogramFrame,
+    histogram_radius,
+    radius_range,
+    variance_noise,
+)
 from privgmm.stages.stage import Stage
 
 __all__ = [
@@ -44,7 +49,12 @@ __all__ = [
 MOST_FEATURES = 20
 """Up to so many columns the agreement of blocks is planned."""
 
-_ALPHA, _BETA = 2.0, 0.1
+_BETA = 0.1
+_ALPHAS = (0.75, 0.75, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5)
+"""How far the mask may move a frame, by the number of columns, but for chance `_BETA`; 2 beyond
+these. With so much noise fewer than one frame in a thousand is off by a factor of three in some
+direction. (At 2 throughout, one in twenty-five is at d = 1 and 2, and some collapse: then waves
+wrap around, and nothing published would tell.)"""
 _LEARNER = "student"
 _MOST_BLOCKS, _FEWEST_BLOCKS, _BLOCK_CHOICES = 1500, 60, 9
 _LEAST_SPARE = 4
@@ -179,6 +189,10 @@ def _tabulated() -> tuple[Array, Array, Array]:
         )
 
 
+def _usual_alpha(n_features: int) -> float:
+    return _ALPHAS[n_features - 1] if n_features <= len(_ALPHAS) else 2.0
+
+
 def _make_table() -> None:
     radii, friends = [], []
     features = range(1, MOST_FEATURES + 1)
@@ -191,7 +205,7 @@ def _make_table() -> None:
         _TABLE,
         radii=np.stack(radii),
         friends=np.stack(friends),
-        etas=np.array([lifted_eta(d, _ALPHA, _BETA) for d in features]),
+        etas=np.array([lifted_eta(d, _usual_alpha(d), _BETA) for d in features]),
     )
 
 
@@ -271,8 +285,8 @@ def frame_stage(
     budget : Budget
         Of the whole release.
     alpha : float, optional
-        How far the mask may move the frame; by default 2, which is far, since a frame need only be
-        right within a factor of two.
+        How far the mask may move the frame; by default as far as keeps it right within a factor of
+        three, nearly always.
     n_blocks : int, optional
         By default whichever number leaves most.
 
@@ -301,7 +315,7 @@ def frame_stage(
                 stage = FrameAgreement(
                     n_components=1,
                     n_features=d,
-                    alpha=_ALPHA if alpha is None else alpha,
+                    alpha=_usual_alpha(d) if alpha is None else alpha,
                     beta=_BETA,
                     test=dataclasses.replace(core.test, radius=inflation * core.radius),
                     eta=eta,
@@ -333,14 +347,16 @@ _MISS_SHARE = 0.1
 """Of delta: the chance, over all histograms and both sides, that a bin of one row shows."""
 _SCALE_NOISE, _LOCATION_NOISE = 0.042, 0.035
 """Noise on the counts, as a share of all pairs or rows."""
-_CHEAP = 0.02
+_CHEAP = 0.005
 """Noise beyond what makes either kind of histogram cost this share of the account is of no use."""
 _MOST_FOR_HISTOGRAMS = 0.7
 _ROUNDS_SHARE = 0.16
-"""Of the account: what all rounds of moments take together; three quarters of it for one column."""
+"""Of the account: the most that all rounds of moments take together."""
 _MOST_ROUNDS, _FEWEST_ROUNDS = 5, 2
 _LOUDEST = 0.17
 """Noise on a variance, in units of the frame, up to which one more round does no harm."""
+_QUIETEST = 0.06
+"""Less noise than this, at the largest radius, is not worth its price."""
 
 
 @functools.lru_cache(maxsize=512)
@@ -383,14 +399,15 @@ def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:
     Rounds that agree are averaged, so that dividing the same account among more of them costs
     nothing as long as each is quiet enough to tell agreement.
     """
-    if d == 1:
-        return (math.sqrt(1 / (0.75 * mu_squared)),)
-    rounds = _MOST_ROUNDS
+    least, most = radius_range(d)
+    rounds = 1 if d == 1 else _MOST_ROUNDS
     while (
-        rounds > _FEWEST_ROUNDS and variance_noise(d, math.sqrt(rounds / mu_squared), n) > _LOUDEST
+        rounds > _FEWEST_ROUNDS
+        and variance_noise(d, math.sqrt(rounds / mu_squared), n, least) > _LOUDEST
     ):
         rounds -= 1
-    return (math.sqrt(rounds / mu_squared),) * rounds
+    enough = _QUIETEST / variance_noise(d, 1.0, n, most)
+    return (max(math.sqrt(rounds / mu_squared), enough),) * rounds
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from privgmm.budget import Budget
 from privgmm.data.generators import random_mixture
 from privgmm.errors import InvalidInput
 from privgmm.methods.method import Look, Method, Prospect
@@ -17,6 +18,7 @@ from privgmm.methods.request import PlanRequest
 from privgmm.methods.searching import first_step
 from privgmm.methods.sketch.frames import FrameChoice, frame_stage, histogram_stage
 from privgmm.mixture import Mixture
+from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
@@ -32,12 +34,13 @@ __all__ = ["SketchMethod"]
 
 _FIRST = 0.4
 """Share of what the frame leaves that the first sketch takes."""
-_COSTLY_FRAME = 0.3
+_COSTLY_FRAME = 0.12
 """An agreement frame that takes more of the account gives way to a histogram frame."""
 _SEPARATION = 4.0
 _ROWS_PER_DECADE = 16
 _DECADES = (2, 12)
 _ROUNDING = 1 + 1e-9
+_LAVISH = Budget(1000.0, 0.1)
 
 
 class SketchMethod(Method):
@@ -142,6 +145,30 @@ class SketchMethod(Method):
             self.automatic(PlanRequest(n_components=k, n_features=d, n_rows=n, method=self.name))
             for k, d, n in shapes
         )
+
+    def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:
+        """Frames that few blocks agree on, as wide as frames are, and narrow ones."""
+        tight, loose = (20, 20, 20), (17, 23, 26)
+        shapes = [(1, 3.0, tight)]
+        if thorough:
+            shapes += [(1, 7.0, tight), (2, 3.0, tight), (2, 3.0, loose), (2, 0.3, loose)]
+        return tuple(
+            Plan(self.name, _LAVISH, 1, d, (_small_frame(d, radius, *core),))
+            for d, radius, core in shapes
+        )
+
+
+def _small_frame(d: int, radius: float, member: int, full: int, core: int) -> FrameAgreement:
+    """An agreement on a frame with few blocks, whatever it costs."""
+    return FrameAgreement(
+        n_components=1,
+        n_features=d,
+        alpha=2.0,
+        beta=0.1,
+        test=AgreementTest(31, radius, 1.0, 3, member, full, core),
+        eta=0.3,
+        learner="student",
+    )
 
 
 def _grid_rows(step: int) -> int:

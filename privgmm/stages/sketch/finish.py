@@ -48,7 +48,7 @@ from privgmm.stages.sketch.fitting import (
     refit,
 )
 from privgmm.stages.sketch.stage import Sketch
-from privgmm.stages.stage import Drawn, Published, RowSums, Scene, Stage, Work
+from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage, Work
 
 __all__ = ["Finish", "PreparedFinish"]
 
@@ -66,6 +66,8 @@ _NORM = 1.75
 """About the sensitivity of the scaled moments, for rules of thumb on noise."""
 _MORE_COMPONENTS = 3
 _REFINED_RADIUS = 1.6
+_FAINTEST = 0.1
+"""Of the longest wave in a direction: with less, rows lie far outside the frame."""
 _FAINT = 1e-3
 """A weak pull, for directions in which the sketch says nothing."""
 
@@ -168,7 +170,9 @@ class PreparedFinish:
     fit: SketchFit
 
     def draw(self, source: NoiseSource) -> Drawn:
-        """Go the way that the misfit asks for."""
+        """Go the way that the misfit asks for; ⊥ if the frame cannot be right."""
+        if not _frame_holds(self.first, self.stage.shape):
+            return Drawn(Bottom(), self.fit)
         sketch, mixture, floored = self.first, self.fit.mixture, bool(self.fit.floored.any())
         if not self.fit.explains:
             mixture = self._by_rich_mixture(source)
@@ -268,6 +272,18 @@ class PreparedFinish:
             multiplier=noise,
             source=source,
         ).run(averaging(_LAST_STEPS, _LAST_AVERAGED))
+
+
+def _frame_holds(data: SketchData, shape: SketchShape) -> bool:
+    """Whether the longest waves say that the rows lie within the frame, about. Public.
+
+    In a frame that is right within a factor of two the mean of the longest wave in any direction
+    has a size of a half or so. Where it is near nothing, most rows lie so far out that waves wrap
+    around, and a fit to them would mean nothing, however well it explains them.
+    """
+    sizes = np.abs(data.values[:: shape.n_frequencies])
+    noise = data.deviations[:: shape.n_frequencies]
+    return bool((sizes + 3 * noise > _FAINTEST).all())
 
 
 def _widened(mixture: Mixture) -> tuple[Mixture, bool]:

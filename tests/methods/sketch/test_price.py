@@ -1,0 +1,125 @@
+"""What a plan of `sketch` costs, held against dp-accounting and against what its stages draw."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
+from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+
+from privgmm.methods.plan import Plan
+from privgmm.methods.request import PlanRequest
+from privgmm.methods.sketch.method import SketchMethod
+from privgmm.privacy.curves import ORDERS, gaussian_curve
+from privgmm.privacy.noise import DiscreteGaussian
+from privgmm.stages.sketch.agreement_frame import FrameAgreement
+from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.finish import Finish
+from privgmm.stages.sketch.histogram_frame import HistogramFrame
+from privgmm.stages.sketch.stage import Sketch
+
+
+def planned(n: int, d: int, epsilon: float, delta: float, k: int = 2) -> Plan:
+    return SketchMethod().automatic(
+        PlanRequest(
+            n_components=k, n_features=d, n_rows=n, epsilon=epsilon, delta=delta, method="sketch"
+        )
+    )
+
+
+def gaussians(multipliers: list[float]) -> RdpAccountant:
+    accountant = RdpAccountant(orders=ORDERS.tolist())
+    for multiplier in multipliers:
+        accountant.compose(dp_event.GaussianDpEvent(multiplier))
+    return accountant
+
+
+def later(plan: Plan) -> list[float]:
+    """Multipliers of the stages after the frame."""
+    _, first, last = plan.stages
+    assert isinstance(first, Sketch)
+    assert isinstance(last, Finish)
+    return [first.multiplier, last.multiplier]
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon", "delta"),
+    [(2_000, 2, 1.0, 1e-6), (800, 1, 1.0, 1e-6), (600, 2, 4.0, 1e-5), (300, 1, 1.0, 1e-2)],
+)
+def test_a_plan_with_histograms_costs_what_dp_accounting_says(
+    n: int, d: int, epsilon: float, delta: float
+) -> None:
+    """Every draw is a Gaussian event; what lone bins may show is taken off delta."""
+    plan = planned(n, d, epsilon, delta)
+    frame = plan.stages[0]
+    assert isinstance(frame, HistogramFrame)
+    counts = [frame.scale_sigma / math.sqrt(2), frame.location_sigma / math.sqrt(2)]
+    shortfall = d * sum(
+        DiscreteGaussian(sigma).survival(threshold - lone)
+        for sigma, threshold in (
+            (frame.scale_sigma, frame.scale_threshold),
+            (frame.location_sigma, frame.location_threshold),
+        )
+        for lone in (0, 1)
+    )
+    assert frame.price().shortfall == pytest.approx(shortfall, rel=1e-12)
+    assert shortfall <= 0.1 * delta
+    accountant = gaussians([*(d * counts), *frame.multipliers, *later(plan)])
+    spent = plan.spent()
+    assert spent.delta == delta
+    assert spent.epsilon == pytest.approx(accountant.get_epsilon(delta - shortfall), rel=1e-6)
+    assert epsilon * (1 - 1e-3) < spent.epsilon <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon", "delta"), [(100_000, 2, 1.0, 1e-6), (300_000, 1, 0.5, 1e-8)]
+)
+def test_a_plan_with_an_agreement_costs_its_mask_and_gaussians(
+    n: int, d: int, epsilon: float, delta: float
+) -> None:
+    """The test, the sketch and the finish by dp-accounting; the curve of the mask on top."""
+    plan = planned(n, d, epsilon, delta)
+    frame = plan.stages[0]
+    assert isinstance(frame, FrameAgreement)
+    mask = frame.mask_curve()
+    assert mask is not None
+    events = [frame.test.sigma, *later(plan)]
+    losses = [
+        sum(order / (2 * multiplier**2) for multiplier in events) for order in ORDERS.tolist()
+    ]
+    # the same as dp-accounting's own sum, before the mask is added
+    plain, _ = compute_epsilon(ORDERS.tolist(), losses, delta)
+    assert plain == pytest.approx(gaussians(events).get_epsilon(delta), rel=1e-9)
+    whole, _ = compute_epsilon(ORDERS.tolist(), np.add(losses, mask.values), delta)
+    assert plan.spent().epsilon == pytest.approx(whole, rel=1e-6)
+    assert plan.spent().delta == delta
+    assert plain < whole <= epsilon
+    # where a neighbour never passes, the test lets the other pass no more often than delta
+    assert frame.price().shortfall <= delta
+
+
+@pytest.mark.parametrize("multiplier", [0.7, 3.0, 40.0])
+def test_every_way_of_the_finish_composes_to_one_gaussian(multiplier: float) -> None:
+    stage = Finish(2, 2, 10_000, SketchShape.default(2), multiplier)
+    rich, vote, last = (stage.part(share) for share in (0.70 / 16, 0.05, 0.25 / 6))
+    long_way = [rich] * 16 + [vote] + [last] * 6
+    assert math.fsum(m**-2 for m in long_way) == pytest.approx(multiplier**-2, rel=1e-12)
+    for delta in (1e-3, 1e-8):
+        want = gaussian_curve(multiplier).epsilon(delta)
+        assert gaussians(long_way).get_epsilon(delta) == pytest.approx(want, rel=1e-6)
+        assert gaussians([multiplier]).get_epsilon(delta) == pytest.approx(want, rel=1e-6)
+    (curve,) = stage.price().curves
+    assert curve == gaussian_curve(multiplier)
+    # and these are the multipliers that it draws with
+    listed = {one.multiplier for one in stage.row_sums(2)}
+    assert listed == {multiplier, rich, vote, last}
+
+
+def test_what_the_frame_leaves_is_divided_and_nothing_is_kept_back() -> None:
+    plan = planned(2_000, 2, 1.0, 1e-6)
+    first, rest = later(plan)
+    assert first**-2 / (first**-2 + rest**-2) == pytest.approx(0.4, rel=1e-6)
+    assert plan.spent().epsilon > 0.999

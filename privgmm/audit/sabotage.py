@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.cores import Mechanism, findings_of, strain
-from privgmm.audit.counts import noise_of, row_shift, tail
+from privgmm.audit.counts import exact_sums, noise_of, row_shift, tail
 from privgmm.audit.endtoend import (
     BlockMoments,
     Instance,
@@ -26,16 +27,28 @@ from privgmm.audit.endtoend import (
     tiny_stage,
 )
 from privgmm.audit.findings import Finding, caught
+from privgmm.audit.histograms import lone_bins
 from privgmm.audit.masks import exact_mask, masked_law, sampled_mask
 from privgmm.audit.neighbours import Fits, Neighbours, cloud, edge, extremes, fan, moved_far
 from privgmm.audit.rounding import reference_free
+from privgmm.audit.sketch_attacks import (
+    STANDARD,
+    bimodal,
+    first_sketch,
+    gaussian_rows,
+    persons_apart,
+    turned,
+)
+from privgmm.audit.sketch_releases import cases, many_sketches, whole_releases
+from privgmm.audit.wiretap import account
 from privgmm.budget import Budget
 from privgmm.distances.matching import bottleneck_matchings
+from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness
 from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.gaussian_pairs import GaussianPair
-from privgmm.privacy.noise import Randomness
+from privgmm.privacy.noise import NoiseSource, Randomness
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
@@ -44,17 +57,36 @@ from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.stage import Agreement, PickedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.refinement.projection import vote_row_sums, vote_sums
+from privgmm.stages.refinement.winsorised import Moments, moment_row_sums, winsorised_sums
+from privgmm.stages.sketch.data import SketchData
+from privgmm.stages.sketch.features import SketchShape, feature_sums
+from privgmm.stages.sketch.finish import Finish, PreparedFinish
+from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame
+from privgmm.stages.sketch.stage import PreparedSketch, Sketch
+from privgmm.stages.stage import Drawn, RowSums, Work
 
 __all__ = [
     "AbsoluteMean",
+    "BothWays",
+    "FaintSketch",
     "FlatAllowed",
+    "FlatWeights",
     "HalfDeviations",
+    "KeptRows",
+    "NoMargin",
     "NoSeparation",
+    "OpenVote",
     "PickOne",
     "QuietComponents",
     "QuietMask",
+    "QuietSketch",
     "SharedSweeps",
+    "ShownBins",
+    "SummedPersons",
     "WarmStart",
     "broken_findings",
     "with_space",
@@ -203,6 +235,144 @@ class SharedSweeps(LiftedSpace):
         return distances
 
 
+@dataclasses.dataclass(frozen=True)
+class FlatWeights(SketchShape):
+    """All frequencies weigh the same, at the price of Fejér's weights."""
+
+    @property
+    def weights(self) -> Array:
+        """One over L each."""
+        return np.full(self.n_frequencies, 1 / self.n_frequencies)
+
+    @property
+    def amplitudes(self) -> Array:
+        """Of flat weights."""
+        return np.sqrt(self.weights / self.n_directions)
+
+
+@dataclasses.dataclass(frozen=True)
+class QuietSketch(Sketch):
+    """Is priced at one noise level and draws half of it."""
+
+    @property
+    def sigma(self) -> float:
+        """Half."""
+        return super().sigma / 2
+
+
+@dataclasses.dataclass(frozen=True)
+class FaintSketch(Sketch):
+    """Is priced at one noise level and draws a fiftieth of it."""
+
+    @property
+    def sigma(self) -> float:
+        """Next to nothing."""
+        return super().sigma / 50
+
+
+@dataclasses.dataclass(frozen=True)
+class SummedPersons(Sketch):
+    """Every row of a person counts in full."""
+
+    def prepare(self, work: Work, public: Frame) -> PreparedSketch:
+        """Sums over rows, with noise for averages over each person's."""
+        return PreparedSketch(
+            self, public, feature_sums(work.rows, public, self.shape, scale=self.scale)
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoMargin(HistogramFrame):
+    """Shows a bin as soon as its noisy count is positive."""
+
+    @property
+    def scale_threshold(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def location_threshold(self) -> int:
+        """One."""
+        return 1
+
+
+class ShownBins(Histogram):
+    """Every bin that is not empty is shown, with noise on its count."""
+
+    def released(
+        self, sigma: float, threshold: int, source: NoiseSource
+    ) -> tuple[IntArray, IntArray]:
+        """No look at the threshold."""
+        return super().released(sigma, -(10**9) * max(threshold, 1), source)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeptRows(HistogramFrame):
+    """Rounds in which rows beyond R are kept as they are."""
+
+    def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
+        """Moments of all rows, however far."""
+        public = Mixture([1.0], np.zeros((1, n_features)), np.eye(n_features)[None])
+        return (moment_row_sums(self.multipliers[0], self.moments, public, _kept_sums),)
+
+
+def _kept_sums(
+    rows: Array, public: Mixture, moments: Moments, persons: Persons
+) -> tuple[IntArray, float]:
+    """In units of R, but pulled in only at a hundred times R."""
+    d, times = public.n_features, 100.0
+    wide = dataclasses.replace(moments, radius=times * moments.radius)
+    sums, unit = winsorised_sums(rows, public, wide, persons)
+    factors = np.repeat([1.0, times, times**2], [1, d, d * (d + 1) // 2])
+    return np.rint(sums * factors).astype(np.int64), unit
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenVote(Finish):
+    """Votes count in full, however much a row prefers one mixture."""
+
+    def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
+        """Differences of log density that are not clipped."""
+        return (vote_row_sums(self.multiplier, n_features, _open_votes),)
+
+
+def _open_votes(
+    rows: Array, candidates: Sequence[Mixture], persons: Persons, clip: float
+) -> tuple[IntArray, float]:
+    """Clipped at a million times C, in units of C."""
+    sums, unit = vote_sums(rows, candidates, persons, 1e6 * clip)
+    return np.rint(sums * 1e6).astype(np.int64), unit
+
+
+@dataclasses.dataclass(frozen=True)
+class BothWays(Finish):
+    """Takes a second sketch AND makes a rich mixture, each at the price of one."""
+
+    def prepare(self, work: Work, public: SketchData) -> PreparedFinish:
+        """Fit as usual."""
+        ready = super().prepare(work, public)
+        return _PreparedBoth(self, ready.work, ready.first, ready.fit)
+
+
+class _PreparedBoth(PreparedFinish):
+    """Goes one way after the other."""
+
+    def draw(self, source: NoiseSource) -> Drawn:
+        """A second sketch, and then what the misfit asks for."""
+        self._second_sketch(source)
+        return super().draw(source)
+
+
+def _float_sums(rows: Array, member: IntArray | None) -> IntArray:
+    """Waves are summed as floating-point numbers, and only the sum is made an integer."""
+    share = np.ones(len(rows)) if member is None else 1 / np.bincount(member)[member]
+    steps = 0.6 * np.arange(1, 21)
+    angles = np.outer(rows[:, 0], steps)
+    waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    total: Array = (waves * share[:, None]).sum(axis=0)
+    return np.rint(total * 2.0**30).astype(np.int64)
+
+
 def with_space(stage: StageT, space: MixtureSpace) -> StageT:
     """The stage with another space than its own: what is promised stays, what is run changes."""
     broken = copy.copy(stage)
@@ -336,11 +506,88 @@ def _noise_variants(runs: int, samples: int, rng: np.random.Generator) -> list[t
     ]
 
 
+def _sketch_variants(rng: np.random.Generator) -> list[tuple[str, Finding]]:
+    shape = SketchShape.default(1)
+    flat = FlatWeights(shape.n_directions, shape.n_frequencies, shape.step)
+    n = 200
+    plain, moved = turned(n)
+    one, other = persons_apart(n)
+    frame = HistogramFrame(
+        n_features=1,
+        scale_sigma=20.0,
+        location_sigma=30.0,
+        miss=1e-8,
+        multipliers=(20.0,),
+        radius=2.0,
+    )
+    loose = NoMargin(**{f.name: getattr(frame, f.name) for f in dataclasses.fields(frame)})
+    kept = KeptRows(**{f.name: getattr(frame, f.name) for f in dataclasses.fields(frame)})
+    far = cases()[0]
+    before, first, after = far.plan.stages
+    if not isinstance(first, Sketch):
+        raise InvalidInput("a plan of sketch has a sketch after its frame")
+    faint = FaintSketch(first.shape, first.multiplier, first.n_units, first.n_features)
+    return [
+        (
+            "flat weights at Fejér's price",
+            row_shift(Sketch(flat, 1.0, n, 1), n_features=1, rng=rng),
+        ),
+        (
+            "half the sketch noise (account)",
+            account(QuietSketch(shape, 1.0, n, 1), plain, moved, STANDARD, label="one turn"),
+        ),
+        (
+            "a fiftieth of the sketch noise (draws)",
+            many_sketches(FaintSketch(shape, 1.0, 50, 1), draws=2_000, rng=rng),
+        ),
+        (
+            "a fiftieth of the sketch noise (whole releases)",
+            whole_releases(
+                dataclasses.replace(far, plan=far.plan.but(before, faint, after)),
+                runs=80,
+                rng=rng,
+            ),
+        ),
+        (
+            "float sums of waves",
+            exact_sums("floats", _float_sums, gaussian_rows(300, 1), rng=rng),
+        ),
+        (
+            "sums over persons' rows at the price of means",
+            account(SummedPersons(shape, 1.0, n, 1), one, other, STANDARD, label="persons"),
+        ),
+        ("histogram threshold without its margin", lone_bins(frame, drawn=loose)[1]),
+        (
+            "histogram threshold without its margin (law)",
+            lone_bins(frame, drawn=loose)[0],
+        ),
+        ("bins of a single row shown", lone_bins(frame, histogram=ShownBins)[1]),
+        (
+            "bins of a single row shown (shortfall)",
+            lone_bins(frame, histogram=ShownBins)[2],
+        ),
+        ("moments of rows beyond R", row_shift(kept, n_features=1, rng=rng)),
+        (
+            "vote without a clip",
+            row_shift(OpenVote(1, 1, n, shape, 1.0), n_features=1, rng=rng),
+        ),
+        (
+            "finish that goes both ways",
+            account(
+                BothWays(1, 1, n, shape, 1.0),
+                *bimodal(n),
+                first_sketch(bimodal(n)[0]),
+                label="both ways",
+            ),
+        ),
+    ]
+
+
 def _run_with(instance: Instance, space: MixtureSpace) -> Instance:
     return dataclasses.replace(instance, stage=with_space(instance.stage, space))
 
 
 def broken_findings(*, runs: int, samples: int, rng: np.random.Generator) -> list[Finding]:
     """Every broken variant against the check that must catch it."""
-    variants = _noise_variants(runs, samples, rng) + _core_variants(rng)
+    variants = _noise_variants(runs, samples, rng) + _core_variants(rng) + _sketch_variants(rng)
     return [caught(name, found) for name, found in variants]

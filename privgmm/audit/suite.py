@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from privgmm.audit.cores import Mechanism, findings_of
-from privgmm.audit.counts import noise_of, row_shift, sum_noise, tail
+from privgmm.audit.counts import noise_of, person_shift, row_shift, sum_noise, tail
 from privgmm.audit.endtoend import (
     BlockMoments,
     boundary,
@@ -28,13 +28,23 @@ from privgmm.audit.masks import mask_findings
 from privgmm.audit.rounding import reference_free
 from privgmm.audit.sabotage import broken_findings
 from privgmm.audit.search import attack
+from privgmm.audit.sketch_attacks import (
+    account_findings,
+    exactness_findings,
+    histogram_findings,
+)
+from privgmm.audit.sketch_releases import cases, many_sketches, whole_releases
 from privgmm.learners.em import EM
+from privgmm.learners.student import StudentT
 from privgmm.methods import registry
 from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.methods.method import Method
 from privgmm.methods.plan import Plan
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.histogram_frame import HistogramFrame
+from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Stage
 
 __all__ = ["run_audit"]
@@ -52,10 +62,14 @@ class _Effort:
     climbs: int
     steps: int
     learner_blocks: int
+    sketched: tuple[int, ...]
+    """Whole sketched releases on each side, of each case."""
 
 
-_QUICK = _Effort(runs=100_000, clouds=2, climbs=1, steps=25, learner_blocks=20)
-_THOROUGH = _Effort(runs=400_000, clouds=6, climbs=2, steps=200, learner_blocks=60)
+_QUICK = _Effort(runs=100_000, clouds=2, climbs=1, steps=25, learner_blocks=20, sketched=(60, 60))
+_THOROUGH = _Effort(
+    runs=400_000, clouds=6, climbs=2, steps=200, learner_blocks=60, sketched=(200, 200, 150)
+)
 
 
 # --------------------------------------------------------------------------- plans of methods
@@ -88,10 +102,14 @@ def _stage_findings(
     if sums:
         label = f"{plan.method}, k={plan.n_components}, "
         found.append(row_shift(stage, n_features=plan.n_features, label=label, rng=rng))
+        if any(one.persons is not None for one in sums):
+            found.append(person_shift(stage, n_features=plan.n_features, label=label, rng=rng))
         found += [
             sum_noise(multiplier, kind=stage.kind, label=label)
             for multiplier in dict.fromkeys(one.multiplier for one in sums)
         ]
+    if isinstance(stage, HistogramFrame):
+        found += histogram_findings(stage, rng=rng)
     if not found:
         found.append(_unattacked(plan, stage))
     return found
@@ -158,6 +176,23 @@ def _rounding_attack(rng: np.random.Generator) -> list[Finding]:
     ]
 
 
+def _sketch_attack(effort: _Effort) -> Attack:
+    def run(rng: np.random.Generator) -> list[Finding]:
+        alone = Sketch(SketchShape.default(1), 1.0, 50, 1)
+        return [
+            *account_findings(),
+            *exactness_findings(rng=rng),
+            many_sketches(alone, draws=effort.runs // 25, rng=rng),
+            # as many cases as there are numbers of runs
+            *(
+                whole_releases(case, runs=runs, rng=rng)
+                for case, runs in zip(cases(), effort.sketched, strict=False)
+            ),
+        ]
+
+    return run
+
+
 def _release_attack(effort: _Effort) -> Attack:
     def run(rng: np.random.Generator) -> list[Finding]:
         found = []
@@ -167,7 +202,7 @@ def _release_attack(effort: _Effort) -> Attack:
                 empirical_epsilon(opposite(stage), runs=runs, label="2 tau across", rng=rng)
             )
             found.append(refused_neighbour(boundary(stage), runs=runs, rng=rng))
-        for learner in (BlockMoments(2), EM(2)):
+        for learner in (BlockMoments(2), EM(2), StudentT()):
             blocks = rng.standard_normal((effort.learner_blocks, 40, 2))
             blocks[:, ::2, 0] += 6.0
             found.append(isolation(learner, blocks, rng=rng))
@@ -216,7 +251,8 @@ def run_audit(
         attacks.append(_refinement_attack)
     attacks += _core_attacks(methods, effort, thorough=thorough)
     if only is None:
-        attacks += [_rounding_attack, _release_attack(effort), _broken_attack(effort)]
+        attacks += [_rounding_attack, _release_attack(effort), _sketch_attack(effort)]
+        attacks.append(_broken_attack(effort))
     findings: list[Finding] = []
     seeds = np.random.SeedSequence(rng).spawn(len(attacks))
     for i, (each, seed) in enumerate(zip(attacks, seeds, strict=True)):

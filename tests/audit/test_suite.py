@@ -49,6 +49,19 @@ BROKEN = [
     "mean in absolute coordinates",
     "nearly flat fits averaged (rounding)",
     "pick-one noise on an average",
+    "flat weights at Fejér's price",
+    "half the sketch noise (account)",
+    "a fiftieth of the sketch noise (draws)",
+    "a fiftieth of the sketch noise (whole releases)",
+    "float sums of waves",
+    "sums over persons' rows at the price of means",
+    "histogram threshold without its margin",
+    "histogram threshold without its margin (law)",
+    "bins of a single row shown",
+    "bins of a single row shown (shortfall)",
+    "moments of rows beyond R",
+    "vote without a clip",
+    "finish that goes both ways",
 ]
 
 
@@ -89,8 +102,39 @@ CLAIMS = [
     ),
     "learner BlockMoments",
     "learner EM",
+    "learner StudentT",
+    "mask, sketch, k=1, d=2: law of the code",
+    "mask, sketch, k=1, d=2: drawn",
+    "mask, sketch, k=1, d=2: one component, exact",
+    "threshold, sketch",
+    *(
+        f"core, sketch k=1 d=1 t=31 m=20 M=20 G=20: {key}"
+        for key in ("statistic", "flips", "diameter", "move")
+    ),
+    *(
+        f"{kind} {what}, sketch, k=2, d=2"
+        for kind in ("sketch", "finish", "histogram frame")
+        for what in ("sums", "sums of persons")
+    ),
+    *(f"histograms, d=2: {what}" for what in ("bins", "lone rows", "beyond the curve", "counts")),
+    *(f"sketch account, {what}" for what in ("one turn", "persons", "far away")),
+    *(
+        f"finish account, {what}"
+        for what in (
+            "second sketch",
+            "second sketch, persons",
+            "rich mixture",
+            "rich mixture, far away",
+            "refinement",
+        )
+    ),
+    *(f"histogram frame account, {what}" for what in ("one turn", "persons")),
+    *(f"exact sums, {what}, d={d}" for what in ("waves", "moments", "votes") for d in (1, 3)),
+    "sketch alone, multiplier=1",
+    "sketched release, a row far away",
+    "sketched release, hardly released",
 ]
-"""What is known to hold of the methods of the paper and of `lifted`."""
+"""What is known to hold of the methods that come with the package."""
 
 
 @pytest.fixture(scope="module")

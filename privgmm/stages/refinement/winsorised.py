@@ -16,7 +16,8 @@ import numpy as np
 from numba import njit
 from scipy.stats import chi2
 
-from privgmm.arrays import Array, IntArray
+from privgmm.arrays import Array, IntArray, positive
+from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.fixed_point import Persons, fixed_scale, in_threads
@@ -61,6 +62,14 @@ class Moments:
 
     radius: float
     scales: tuple[float, float, float] = (0.4, 0.6, 1.0)
+
+    def __post_init__(self) -> None:
+        for value in (self.radius, *self.scales):
+            positive(value, "radius and every scale")
+        if self.scales[1] ** 2 > 2 * self.scales[0] * self.scales[2]:
+            raise InvalidInput(
+                f"scales must satisfy c1^2 <= 2 c0 c2 to keep the sensitivity, got {self.scales}"
+            )
 
     @property
     def sensitivity(self) -> float:

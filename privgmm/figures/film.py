@@ -34,7 +34,9 @@ __all__ = [
     "BlockLook",
     "Window",
     "blocks_figure",
+    "drawn_to_scale",
     "fits_figure",
+    "framed",
     "mask_figure",
     "refinement_figure",
     "representative_figure",
@@ -82,14 +84,20 @@ def window_of(rows: Array, axes: Sequence[int] = (0, 1)) -> Window:
     return Window((x0, x1), (y0, y1))
 
 
-def _framed(figure: go.Figure, window: Window, flat: bool, names: Sequence[str]) -> go.Figure:
+def drawn_to_scale(window: Window) -> bool:
+    """Whether both axes have the same scale: not where that would make a thin strip."""
+    width, height = window.x[1] - window.x[0], window.y[1] - window.y[0]
+    return 1 / 6 <= width / height <= 6
+
+
+def framed(figure: go.Figure, window: Window, flat: bool, names: Sequence[str]) -> go.Figure:
+    """The figure dressed and set into the window; `flat` if it shows densities of one column."""
     figure.update_xaxes(range=window.x, title_text=names[0])
     if flat:
         figure.update_yaxes(title_text="density", rangemode="tozero")
     else:
         figure.update_yaxes(range=window.y, title_text=names[1])
-        width, height = window.x[1] - window.x[0], window.y[1] - window.y[0]
-        if 1 / 6 <= width / height <= 6:
+        if drawn_to_scale(window):
             figure.update_yaxes(scaleanchor="x", scaleratio=1)
     return dressed(figure)
 
@@ -133,7 +141,7 @@ def blocks_figure(
             marker={"color": look.colour, "symbol": look.symbol, "size": 6.5},
             hovertemplate=f"a row of block {block + 1}<extra></extra>",
         )
-    _framed(figure, window_of(rows, axes), flat, names)
+    framed(figure, window_of(rows, axes), flat, names)
     if flat:
         figure.update_yaxes(visible=False, title_text="")
     return figure
@@ -225,7 +233,7 @@ def fits_figure(
             line={"color": look.colour, "width": 2.4},
             hovertemplate=f"fit of block {block + 1}<extra></extra>",
         )
-    return _framed(figure, window, fits.n_features == 1, names)
+    return framed(figure, window, fits.n_features == 1, names)
 
 
 def representative_figure(
@@ -253,7 +261,7 @@ def representative_figure(
             line={"color": NONPRIVATE.colour, "width": 3.2, "dash": "solid"},
         )
         figure.add_trace(trace)
-    return _framed(figure, window, fits.n_features == 1, names)
+    return framed(figure, window, fits.n_features == 1, names)
 
 
 def mask_figure(
@@ -282,7 +290,7 @@ def mask_figure(
     renamed = {NONPRIVATE.label: "before the mask", PRIVATE.label: "after the mask"}
     for trace in pair.data:
         figure.add_trace(trace.update(name=renamed[trace.name]))
-    return _framed(figure, window, before.n_features == 1, names)
+    return framed(figure, window, before.n_features == 1, names)
 
 
 def refinement_figure(
@@ -293,8 +301,12 @@ def refinement_figure(
     true: Mixture | None = None,
     axes: Sequence[int] = (0, 1),
     names: Sequence[str] = ("x1", "x2"),
+    labels: tuple[str, str] = ("after the mask", "after refinement"),
 ) -> go.Figure:
-    """The polish: the masked mixture, and where the noisy moments of all rows moved it."""
+    """The polish: the masked mixture, and where the noisy moments of all rows moved it.
+
+    `labels` are what the mixtures before and after are called.
+    """
     figure = go.Figure()
     _add_ghosts(
         figure,
@@ -303,10 +315,10 @@ def refinement_figure(
         window,
         axes,
         colour=PRIVATE.colour,
-        label="after the mask",
+        label=labels[0],
         opacity=0.9,
     )
     for trace in mixtures_figure(private=final, true=true, axes=axes).data:
-        label = {PRIVATE.label: "after refinement", TRUE.label: TRUE.label}[trace.name]
+        label = {PRIVATE.label: labels[1], TRUE.label: TRUE.label}[trace.name]
         figure.add_trace(trace.update(name=label))
-    return _framed(figure, window, final.n_features == 1, names)
+    return framed(figure, window, final.n_features == 1, names)

@@ -17,7 +17,7 @@ from privgmm.methods.what_if import Prospect
 
 __all__ = ["FEWEST", "MOST", "chance_figure", "curves_alt_text", "error_figure"]
 
-FEWEST, MOST = 1e3, 1e20
+FEWEST, MOST = 1e2, 1e20
 """The rows the curves run over."""
 
 _INK = "rgba(128, 128, 136, 1)"

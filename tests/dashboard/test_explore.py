@@ -34,6 +34,7 @@ from privgmm.dashboard.shared.format import (
     spreads_apart,
     times_short,
 )
+from privgmm.dashboard.shared.jobs import Ticket
 from privgmm.dashboard.shared.lessons import LESSONS, link_to
 from privgmm.dashboard.shared.state import Settings, Shown
 from privgmm.data.datasets import load_sample, random_mixture
@@ -49,6 +50,8 @@ from privgmm.methods.what_if import rows_for
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows, SampleRows, script
 from privgmm.release import Outcome, PreparedRelease, Refusal, Release, prepare
+from privgmm.stages.sketch.fitting import MISFIT
+from privgmm.stages.sketch.histogram_frame import PreparedHistogramFrame
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -154,7 +157,9 @@ def test_refusal_is_shown_with_the_rows_it_would_take(refused: AppTest) -> None:
     assert "Not to be shared" in words
     assert set(refused.dataframe[-1].value["mixture"]) == {"True", "Non-private"}
     _settled(refused)
-    assert refused.dataframe[0].value["Method"].tolist() == ["Paper", "Tight", "Lifted"]
+    assert refused.dataframe[0].value["Method"].tolist() == [
+        registry.get(name).title for name in registry.names()
+    ]
 
 
 def test_refusal_for_lack_of_blocks_says_so() -> None:
@@ -899,3 +904,136 @@ def test_spreads_apart_inverts_the_lifted_distance(spreads: float) -> None:
     second = np.outer(column, column) + np.diag([1.0, 1.0, 0.0])
     distance = np.linalg.norm(np.log(np.linalg.eigvalsh(second)))
     assert spreads_apart(float(distance)) == pytest.approx(spreads)
+
+
+# A method whose plans may have no blocks
+
+
+@pytest.fixture(scope="module")
+def sketched() -> AppTest:
+    """A sketch of rows too few for blocks that vote."""
+    return _press(_open(method="Sketch", n="2,000", seeded="true"))
+
+
+def _without_lessons(words: str) -> str:
+    """What is said of the release on display."""
+    asked = {lesson.question for lesson in LESSONS}
+    return "\n".join(
+        line for line in words.splitlines() if line not in asked and "&lesson=" not in line
+    )
+
+
+def test_a_sketch_of_few_rows_is_released_without_a_word_on_blocks(sketched: AppTest) -> None:
+    result = _shown(sketched).outcome.result
+    assert isinstance(result, Release)
+    assert not result.plan.votes
+    words = _words(sketched)
+    assert "Released." in words
+    assert "A mixture of 2 Gaussians explains the rows" in words
+    assert "whether such a mixture explains the rows" in words
+    assert "counts and sums before their noise" in words
+    assert "blocks" not in _without_lessons(words)
+    assert "spreads apart" not in words
+
+
+def test_a_sketch_of_many_rows_that_overlap_is_released() -> None:
+    app = _press(_open(method="Sketch", kind="Overlapping", n="30,000", seeded="true"))
+    shown = _shown(app)
+    assert isinstance(shown.outcome.result, Release)
+    assert shown.outcome.result.plan.votes
+    words = _words(app)
+    assert "expect a refusal" not in words
+    assert "votes of the blocks" in words
+    assert shown.run.plan() == shown.outcome.result.plan
+
+
+def test_a_sketch_of_rows_that_are_no_mixture_says_so() -> None:
+    """Rows of two rings, as an upload would bring them."""
+    rng = np.random.default_rng(1)
+    angle, ring = rng.uniform(0, 2 * np.pi, 20_000), rng.choice([1.0, 3.0], 20_000)
+    table = pa.table({"x": ring * np.cos(angle), "y": ring * np.sin(angle)})
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    app = _open(source="Upload", method="Sketch", seeded="true")
+    app.file_uploader(key="file").set_value(("rings.parquet", file.getvalue(), "")).run()
+    _press(app)
+    result = _shown(app).outcome.result
+    assert isinstance(result, Release)
+    assert result.misfit is not None
+    assert result.misfit > MISFIT
+    assert "A mixture of 2 Gaussians does not explain these rows." in _words(app)
+
+
+def test_a_sketch_is_written_down_and_makes_twins(sketched: AppTest) -> None:
+    shown = _shown(sketched)
+    names: dict[str, Any] = {}
+    exec(compile(script(shown.run), "run.py", "exec"), names)
+    (again,) = (value.result for value in names.values() if isinstance(value, Outcome))
+    assert isinstance(shown.outcome.result, Release)
+    assert isinstance(again, Release)
+    assert again.mixture == shown.outcome.result.mixture
+    sketched.segmented_control(key="twins").set_value(10)
+    sketched.button(key="ghosts_start").click().run()
+    cloud = sketched.session_state["explore_cloud"]
+    assert isinstance(cloud, Cloud)
+    assert cloud.job is not None
+    assert cloud.job.problem(timeout=120) is None
+    sketched.run()
+    assert not sketched.exception
+    assert cloud.tried == 10
+    assert "Of 10 twins" in _words(sketched)
+
+
+def test_a_refused_sketch_without_blocks_speaks_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PreparedHistogramFrame, "_scales", lambda *_: None)
+    app = _settled(_press(_open(method="Sketch", n="2,000", seeded="true")))
+    assert isinstance(_shown(app).outcome.result, Refusal)
+    words = _words(app)
+    assert "Refused: that is the guarantee at work.** No part of the data holds enough" in words
+    assert "blocks" not in _without_lessons(words)
+    assert "For the curator only" not in words
+
+
+def test_progress_speaks_of_blocks_only_where_there_are_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for n, first in (("2,000", "Counting rows…"), ("30,000", "0 of 1,500 blocks fitted")):
+        told: list[str] = []
+        monkeypatch.setattr(Ticket, "tell", lambda _, *said, told=told: told.append(said[-1]))
+        _press(_open(method="Sketch", n=n, seeded="true"))
+        told = [text for text in told if text != "Planning…"]
+        assert told[0] == first
+        assert told[-2:] == [
+            "Drawing the noise and finding the mixture…",
+            "Fitting all rows without privacy, to compare…",
+        ]
+
+
+def test_few_rows_are_pointed_to_the_method_that_passes() -> None:
+    app = _settled(_open(n="5,000"))
+    assert app.button(key="fix_method").label == "Use Sketch and Auto"
+    app.button(key="fix_method").click().run()
+    assert app.segmented_control(key="method").value == "sketch"
+    assert _settled(app).success
+
+
+def test_a_sketch_with_alpha_and_blocks_of_ones_own() -> None:
+    """Few rows: Auto would find a frame without blocks. Many: the blocks are taken as asked."""
+    few = _settled(_open(method="Sketch", n="2,000", auto="false"))
+    assert few.button(key="fix_method").label == "Let Auto choose"
+    request = PlanRequest(
+        n_components=2, n_features=2, n_rows=30_000, method="sketch", alpha=1.0, n_blocks=300
+    )
+    feasibility_of(request)
+    BOARD.settle()
+    known = feasibility_of(request)
+    assert known.plan is not None
+    assert known.plan.n_blocks == 300
+    assert known.enough is (known.needed is not None and known.needed <= request.rows)
+
+
+def test_a_small_sample_can_be_sketched_with_a_large_budget() -> None:
+    app = _press(
+        _open(source="Sample", sample="Old faithful", method="Sketch", epsilon="8", seeded="true")
+    )
+    assert not _shown(app).outcome.result.plan.votes

@@ -19,13 +19,16 @@ from privgmm.dashboard.film.film_data import DEMONSTRATIONS, FilmData, code_of
 from privgmm.dashboard.film.page import SECONDS, is_due
 from privgmm.dashboard.film.scenes import scene_view
 from privgmm.dashboard.shared import state
-from privgmm.data.datasets import generate, random_mixture
+from privgmm.data.datasets import generate, random_mixture, separation_of
+from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import PrivGMMError
 from privgmm.methods import registry
 from privgmm.methods.planner import best_plan, calibrate
 from privgmm.release import Outcome, Release, release
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.histogram_frame import PreparedHistogramFrame
 from privgmm.stages.stage import Scene, Stage
 from tests.methods.toy import ToyMethod
 
@@ -90,11 +93,62 @@ def _labels(film: FilmData) -> list[str]:
 
 
 def test_the_demonstrations_end_as_they_say(films: Films) -> None:
-    average, pick, refusal = (films[name][0] for name in ("average", "pick", "refusal"))
+    average, pick, sketch, refusal = (films[name][0] for name in DEMONSTRATIONS)
     assert _labels(average)[-3:] == ["Mean", "Mask", "Refinement"]
     assert _labels(pick)[-2:] == ["Pick", "Mask"]
+    assert _labels(sketch)[-4:] == ["Mask", "Frame", "Sketch", "Fit"]
     assert _labels(refusal)[-1] == "Noisy test"
-    assert all(film.outcome.result.seeded for film in (average, pick, refusal))
+    assert all(film.outcome.result.seeded for film, _ in films.values())
+
+
+def test_the_sketch_shows_what_the_blocks_could_not(films: Films) -> None:
+    """The components overlap; each block is asked for one Gaussian, and the fit finds both."""
+    sketch = films["sketch"][0]
+    truth, result = sketch.dataset.truth, sketch.outcome.result
+    assert truth is not None
+    assert separation_of(truth) < 3
+    assert sketch.outcome.curator.fits.n_components == 1
+    assert "where the rows lie" in scene_view(sketch, 2).words
+    assert "about where the rows lie" in scene_view(sketch, 7).words
+    frame_rows, waves, fit = sketch.steps[-3:]
+    assert isinstance(frame_rows.before, Frame)
+    assert waves.before is frame_rows.before
+    assert fit.before is waves.after
+    assert isinstance(result, Release)
+    assert dist_gmm(result.mixture, truth) < 0.05
+    assert "**It does.**" in scene_view(sketch, 10).words
+
+
+@pytest.mark.parametrize(("d", "n"), [(1, 2_000), (2, 2_000), (3, 3_000), (1, 20_000), (3, 40_000)])
+def test_a_sketch_has_a_film_with_blocks_and_without(d: int, n: int) -> None:
+    data = generate(random_mixture(2, d, rng=1), n, rng=1)
+    plan = best_plan(n, method="sketch", epsilon=1.0, delta=1e-6, n_components=2, n_features=d)
+    film = FilmData(data, release(data.rows, plan, rng=1))
+    assert film.outcome.released
+    first = "Blocks" if plan.votes else "Histograms"
+    assert (_labels(film)[0], _labels(film)[-3:]) == (first, ["Frame", "Sketch", "Fit"])
+    _every_step_has_a_picture(film)
+
+
+@pytest.mark.parametrize("part", ["_scales", "_centre"])
+def test_histograms_that_show_nothing_end_the_film(
+    monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(PreparedHistogramFrame, part, lambda *_: None)
+    data = generate(random_mixture(2, 2, rng=1), 2_000, rng=1)
+    plan = best_plan(2_000, method="sketch", epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    film = FilmData(data, release(data.rows, plan, rng=1))
+    assert _labels(film) == ["Histograms"]
+    _every_step_has_a_picture(film)
+    assert "⊥" in scene_view(film, 1).words
+
+
+def test_scenes_ask_for_their_own_stage(films: Films) -> None:
+    """A scene that a stage of another kind names says so instead of drawing nonsense."""
+    mask = films["average"][0].steps[-2]
+    for key in ("histograms", "frame_rows", "sketch", "finish"):
+        with pytest.raises(PrivGMMError, match="stage of kind 'agreement'"):
+            scenes.SCENES[key](films["average"][0], mask)
 
 
 def test_the_steps_are_those_of_the_stages(films: Films) -> None:
@@ -250,7 +304,7 @@ def test_a_film_may_have_a_single_step(films: Films, monkeypatch: pytest.MonkeyP
     assert len(app.get("plotly_chart")) == 1
 
 
-@pytest.mark.parametrize("film", ["Averaging", "Picking one", "A refusal"])
+@pytest.mark.parametrize("film", ["Averaging", "Picking one", "A sketch", "A refusal"])
 def test_every_step_of_every_film(film: str) -> None:
     app = _open(film=film)
     assert "Demonstration" in _words(app)

@@ -18,17 +18,19 @@ from privgmm.dashboard.planner.solve import (
     EPSILON,
     ROWS,
     Asked,
+    curve_of,
     methods_in_order,
     telling_rows,
 )
 from privgmm.dashboard.shared.format import count_in_words
 from privgmm.methods import registry
+from privgmm.methods.method import Method
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import alpha_for, epsilon_for, error_for, rows_for
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANE = PlanRequest(n_components=2, n_features=2, n_rows=10**10, alpha=0.5)
-ORDER = ("lifted", "tight", "paper")
+ORDER = ("sketch", "lifted", "tight", "paper")
 
 
 def _open(**link: str) -> AppTest:
@@ -55,6 +57,11 @@ def app() -> AppTest:
     return _open()
 
 
+def _put_to(method: Method) -> PlanRequest:
+    """`PLANE` as the page puts it: alpha is for methods that promise it."""
+    return PLANE.but(method=method.name, alpha=0.5 if method.error_is_promised else None)
+
+
 def _answers(app: AppTest) -> list[str]:
     assert not app.exception
     return [metric.value for metric in app.metric]
@@ -70,52 +77,79 @@ def test_rows_are_those_of_the_package(app: AppTest) -> None:
     assert [metric.label for metric in app.metric] == [
         heading(ROWS, registry.get(name)) for name in ORDER
     ]
-    rows = [rows_for(PLANE.but(method=name)) for name in ORDER]
+    rows = [rows_for(_put_to(method)) for method in methods_in_order()]
     assert _answers(app) == [count_in_words(n) for n in rows]
-    assert f"Paper takes **{count_in_words(rows[2])} rows** for it" in _words(app)
-    assert f"Lifted {count_in_words(rows[2] / rows[0])} times fewer" in _words(app)
-    assert "Overlap makes block fits scatter more" in _words(app)
+    assert f"Paper takes **{count_in_words(rows[-1])} rows** for it" in _words(app)
+    assert f"Sketch {count_in_words(rows[-1] / rows[0])} times fewer" in _words(app)
+    assert "Overlap asks for more rows" in _words(app)
     assert len(app.get("plotly_chart")) == 2
 
 
 def test_real_data_can_be_allowed_for() -> None:
     app = _open(allow="true")
     assert app.toggle(key="allow").value
-    lifted = rows_for(PLANE.but(forgiving=True))
-    rows = [lifted, *(rows_for(PLANE.but(method=name)) for name in ORDER[1:])]
+    rows = [
+        rows_for(_put_to(method).but(forgiving=method.takes_forgiving))
+        for method in methods_in_order()
+    ]
     assert _answers(app) == [count_in_words(n) for n in rows]
-    assert lifted > rows_for(PLANE)
+    assert rows[ORDER.index("lifted")] > rows_for(PLANE)
 
 
 def test_epsilon_is_solved_for() -> None:
     app = _open(solve=EPSILON, rows="10 billion")
-    lifted = epsilon_for(PLANE.but(alpha=None))
-    expected = [lifted, *(epsilon_for(PLANE.but(method=name)) for name in ORDER[1:])]
-    assert _answers(app) == [answer_in_words(EPSILON, value) for value in expected]
-    assert _answers(app)[2] == "out of reach"
+    older = [method for method in methods_in_order() if method.name != "sketch"]
+    expected = [epsilon_for(_put_to(method)) for method in older]
+    assert _answers(app)[1:] == [answer_in_words(EPSILON, value) for value in expected]
+    assert _answers(app)[-1] == "out of reach"
     assert "Each curve is drawn at the ε found" in _words(app)
     with pytest.raises(KeyError):
         app.select_slider(key="budget")
 
 
+def test_epsilon_is_solved_for_a_sketch_of_few_rows() -> None:
+    app = _open(solve=EPSILON, rows="1,000")
+    expected = epsilon_for(_put_to(registry.get("sketch")).but(n_rows=1_000))
+    assert 0.3 < expected < 1
+    out = ["out of reach"] * (len(ORDER) - 1)
+    assert _answers(app) == [answer_in_words(EPSILON, expected), *out]
+
+
 def test_alpha_is_solved_for() -> None:
     app = _open(solve=ALPHA, rows="10 billion")
-    lifted, tight, paper = _answers(app)
+    sketch, lifted, tight, paper = _answers(app)
     assert tight == answer_in_words(ALPHA, alpha_for(PLANE.but(method="tight")))
     assert paper == "out of reach"
     assert lifted == answer_in_words(ALPHA, error_for(PLANE))
     # ten billion rows, two components: an error of the order of 1e-5 per unit spread
     assert 1e-5 < float(lifted) < 1e-4
-    assert [metric.label for metric in app.metric] == ["Lifted · error", "Tight · α", "Paper · α"]
+    assert 1e-5 < float(sketch) < 1e-4
+    assert [metric.label for metric in app.metric] == [
+        *("Sketch · error", "Lifted · error", "Tight · α", "Paper · α")
+    ]
     assert "For Paper and Tight the answer is an α that can be promised; for Lifted" in _words(app)
 
 
+def test_the_sketch_has_curves_as_far_as_it_can_count() -> None:
+    """It counts no more than about 10^13 rows, and the curves of others go on."""
+    asked = Asked(ROWS, PLANE).of_method("sketch")
+    enough = rows_for(asked.request)
+    points = curve_of(asked, "sketch", enough).result(60)
+    assert points[0].n_rows == min(telling_rows(enough))
+    assert points[-1].n_rows > 1e11
+    chances = [point.pass_probability for point in points]
+    assert chances[0] == 0.0
+    assert all((point.pass_probability > 0.95) == (point.n_rows >= enough) for point in points)
+    errors = [point.error for point in points if point.pass_probability > 0.95]
+    assert errors[-1] < 1e-2 * errors[0]
+
+
 def test_too_few_rows_for_anything() -> None:
-    app = _open(solve=EPSILON, rows="1,000")
-    assert _answers(app) == ["out of reach"] * 3
+    app = _open(solve=EPSILON, rows="100", columns="12")
+    assert _answers(app) == ["out of reach"] * len(ORDER)
     assert "bring more rows" in app.info[0].value
     _settled(app.segmented_control(key="solve").set_value(ALPHA).run())
-    assert _answers(app) == ["out of reach"] * 3
+    assert _answers(app) == ["out of reach"] * len(ORDER)
     assert "raise ε" in app.info[0].value
 
 
@@ -171,7 +205,8 @@ def test_what_ifs_are_worked_out_when_asked_for(monkeypatch: pytest.MonkeyPatch)
 
     def solved(asked: Asked) -> float:
         seen.append(asked)
-        return {"lifted": 1e5, "tight": 3e8, "paper": math.inf}[asked.request.method]
+        known = {"sketch": 700.0, "lifted": 1e5, "tight": 3e8, "paper": math.inf}
+        return known[asked.request.method]
 
     monkeypatch.setattr(foresight, "solve", solved)
     # a question nobody else asks: answers are kept for as long as the process lives
@@ -181,7 +216,7 @@ def test_what_ifs_are_worked_out_when_asked_for(monkeypatch: pytest.MonkeyPatch)
     _settled(app.toggle(key="whatif").set_value(True).run())
     table = app.dataframe[0].value
     assert table["what if"][0] == "as asked"
-    assert table.columns.tolist() == ["what if", "Lifted · rows", "Tight · rows", "Paper · rows"]
+    assert table.columns.tolist() == ["what if", *(heading(ROWS, m) for m in methods_in_order())]
     assert table["Paper · rows"].tolist() == ["out of reach"] * len(table)
     assert table["Lifted · rows"].tolist() == ["100,000"] * len(table)
     assert {asked.request.n_features for asked in seen} == {2, 3}
@@ -204,16 +239,16 @@ def test_while_it_works_the_page_answers_and_marks_what_is_old(
     assert not any("earlier" in name for name in curves)
     try:
         app.select_slider(key="failure").set_value(1e-7).run()
-        assert _answers(app) == ["…"] * 3
-        assert "Working out the answer for Lifted, Tight, Paper" in _words(app)
-        assert {f"{name}, earlier settings" for name in ("Lifted", "Tight", "Paper")} <= set(
-            _curves(app)
-        )
+        assert _answers(app) == ["…"] * len(ORDER)
+        titles = [method.title for method in methods_in_order()]
+        assert f"Working out the answer for {', '.join(titles)}" in _words(app)
+        assert {f"{title}, earlier settings" for title in titles} <= set(_curves(app))
     finally:
         go.set()
     _settled(app)
     assert _answers(app) != before
-    assert _answers(app)[0] == count_in_words(rows_for(PLANE.but(delta=1e-7)))
+    lifted = count_in_words(rows_for(PLANE.but(delta=1e-7)))
+    assert _answers(app)[ORDER.index("lifted")] == lifted
     assert _curves(app) == curves
     assert "Working out" not in _words(app)
 
@@ -227,7 +262,7 @@ def _curves(app: AppTest) -> list[str]:
 def test_curves_are_drawn_where_they_rise(enough: float) -> None:
     rows = telling_rows(enough)
     assert rows == sorted(rows)
-    assert (rows[0], rows[-1]) == (1e3, 1e20)
+    assert (rows[0], rows[-1]) == (1e2, 1e20)
     assert len(rows) < 40
     if enough < 1e19:
         assert sum(enough / 8 <= n <= 4 * enough for n in rows) >= 10

@@ -73,7 +73,7 @@ def choose_settings(dataset: Dataset) -> Settings:
 
 
 def _choose_learner() -> str:
-    """What fits each block: any will do for the promise, not for the accuracy."""
+    """What fits blocks, or all rows to compare: any will do for the promise."""
     name = st.selectbox(
         "Learner",
         list(OFFERED),
@@ -81,7 +81,8 @@ def _choose_learner() -> str:
         key="learner",
         bind="query-params",
         persist_state="session",
-        help="What fits each block. The promise is the same with any.\n\n"
+        help="What fits each block, unless the method brings its own, and what fits all rows "
+        "without privacy, to compare. The promise is the same with any.\n\n"
         + "\n".join(f"- **{kind.title}**: {kind.good_at}" for kind in OFFERED.values()),
     )
     st.caption(LEARNERS[name].good_at)

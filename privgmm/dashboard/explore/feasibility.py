@@ -27,7 +27,7 @@ from privgmm.data.datasets import Dataset, separation_of
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import Answer
-from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
+from privgmm.methods.request import PlanRequest
 
 __all__ = ["Feasibility", "feasibility_of", "show_feasibility", "show_plan"]
 
@@ -179,7 +179,7 @@ def _short(known: Feasibility) -> str:
 
 def _show_separation(known: Feasibility, dataset: Dataset) -> None:
     """How far apart components must be; for made-up rows also how far apart they are."""
-    if known.plan is None:
+    if known.plan is None or not known.plan.votes:
         return
     apart = spreads_apart(known.plan.separation * known.plan.tau)
     if apart <= 0:
@@ -205,13 +205,12 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
         enough = [n for n in SIZES if n >= known.needed and n > known.request.rows]
         if enough:
             fixes.append(_Fix("rows", f"Draw {enough[0]:,} rows", _MORE, {"n": enough[0]}))
-    if known.remedies is not None and known.remedies.automatic:
-        default = method_title(DEFAULT_METHOD)
-        usual = known.request.method == DEFAULT_METHOD
-        label = "Let Auto choose" if usual else f"Use {default} and Auto"
-        if known.request.forgiving:
-            label = "Allow for less"
-        plain = {"method": DEFAULT_METHOD, "auto": True, "forgiving": False}
+    if known.remedies is not None and known.remedies.method is not None:
+        name = known.remedies.method
+        label = f"Use {method_title(name)} and Auto"
+        if name == known.request.method:
+            label = "Allow for less" if known.request.forgiving else "Let Auto choose"
+        plain = {"method": name, "auto": True, "forgiving": False}
         fixes.append(_Fix("method", label, _AUTO, plain))
     if fixes:
         buttons = st.container(horizontal=True, key="remedies")
@@ -224,7 +223,7 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
     elif not fixes and not known.pending:
         st.caption(
             "No single change helps: combine more rows, a larger ε or fewer components with "
-            f"the method {method_title(DEFAULT_METHOD)} and Auto."
+            "Auto, or try another method."
         )
 
 

@@ -35,8 +35,15 @@ def _found(outcome: Outcome) -> str | None:
 
 
 def show_hint(outcome: Outcome) -> list[Future[Any]]:
-    """After a refusal, what the fits tell the curator; gives back what is under way."""
-    if outcome.released:
+    """After a refusal, what the fits tell the curator; gives back what is under way.
+
+    There is nothing to tell where no blocks were fitted, or where their fits have fewer components
+    than were asked for: those only look for where the rows lie.
+    """
+    plan = outcome.result.plan
+    if outcome.released or not plan.votes:
+        return []
+    if plan.agreement.n_components != plan.n_components:
         return []
     kept = st.session_state.get(_HINT)
     if not (isinstance(kept, _Hint) and kept.outcome is outcome):

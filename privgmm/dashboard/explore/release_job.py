@@ -1,8 +1,8 @@
 """A release under way: started behind the button, shown as it goes, stopped on request.
 
-The work runs beside the page, so the page stays alive. Cancelling takes effect while blocks are
-fitted, before any noise is drawn and before the ledger is told: then nothing was spent. Once the
-noise is drawn there is no way back, and the note says so.
+The work runs beside the page, so the page stays alive. Cancelling takes effect before any noise is
+drawn and before the ledger is told, while blocks are fitted for instance: then nothing was spent.
+Once the noise is drawn there is no way back, and the note says so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class _Attempt:
         def progress(done: int, total: int) -> None:
             ticket.step(done, total, f"{done:,} of {total:,} blocks fitted")
 
-        progress(0, plan.n_blocks)
+        if plan.votes:
+            progress(0, plan.n_blocks)
+        else:
+            ticket.step(0, 1, "Counting rows…")
         self._prepared = prepare(
             self._dataset.rows,
             plan,
@@ -70,6 +73,8 @@ class _Attempt:
             rng=settings.seed,
             progress=progress,
         )
+        # the last chance to stop
+        ticket.step(1, 1, "Drawing the noise and finding the mixture…")
         outcome = self._prepared.draw(self._ledger)
         ticket.tell(1, 1, "Fitting all rows without privacy, to compare…")
         nonprivate_of(outcome)
@@ -134,7 +139,7 @@ def collect() -> None:
 
 @st.fragment(run_every=0.4)
 def show_running() -> None:
-    """Progress by blocks and a way to stop; redraws the page at the end."""
+    """Progress and a way to stop; redraws the page at the end."""
     current = running()
     if current is None or current.job.finished:
         redraw()
@@ -153,7 +158,7 @@ def show_running() -> None:
             st.caption(
                 "The noise is drawn: the budget is spent."
                 if current.spent
-                else "Until all blocks are fitted nothing is drawn and nothing is spent."
+                else "Until the noise is drawn you may cancel, and nothing is spent."
             )
 
 

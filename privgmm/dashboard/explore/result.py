@@ -27,6 +27,7 @@ from privgmm.figures.mixtures import mixtures_figure
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import notebook, script
 from privgmm.release import Outcome, Refusal, Release
+from privgmm.stages.sketch.fitting import MISFIT
 
 __all__ = [
     "comparison_table",
@@ -76,16 +77,47 @@ def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
         icon=":material/verified_user:",
     )
     _show_numbers(outcome, dataset, result.mixture)
+    _show_misfit(result)
+
+
+def _show_misfit(result: Release) -> None:
+    """Where the method can tell: whether the rows look like such a mixture at all. Public."""
+    if result.misfit is None:
+        return
+    k = result.mixture.n_components
+    what = "One Gaussian" if k == 1 else f"A mixture of {k} Gaussians"
+    if result.misfit <= MISFIT:
+        st.caption(
+            f":material/done: {what} explains the rows: what is left is no larger than the noise. "
+            "That may be shared too."
+        )
+    else:
+        st.warning(
+            f"**{what} does not explain these rows.** Its misfit is {result.misfit:.0f}; noise "
+            f"alone hardly ever gives more than {MISFIT:g}. What is shown is the nearest mixture "
+            "found. Another number of components may come nearer, but real tables are often no "
+            "mixture of Gaussians at all.",
+            icon=":material/difference:",
+        )
+    if result.floored:
+        st.caption(
+            ":material/compress: A component shrank onto a single value, as happens with rounded "
+            "columns. It was widened to a hundredth of the spread of all rows."
+        )
 
 
 def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -> None:
     plan = result.plan
     mine = result.rows_needed
+    why = (
+        f"The fits of the {plan.n_blocks:,} blocks do not agree closely enough for the noise to "
+        "hide any one row"
+        if plan.votes
+        else "No part of the data holds enough rows for the noise to hide any one of them"
+    )
     lines = [
-        "**Refused: that is the guarantee at work.** The fits of the "
-        f"{plan.n_blocks:,} blocks do not agree closely enough for the noise to hide any one row, "
-        "so nothing about the mixture is said. The answer “no” is itself private and may be "
-        "shared; its budget is spent."
+        f"**Refused: that is the guarantee at work.** {why}, so nothing about the mixture is said. "
+        "The answer “no” is itself private and may be shared; its budget is spent."
     ]
     if math.isfinite(mine):
         lines.append(
@@ -243,7 +275,12 @@ def show_sharing(shown: Shown) -> None:
         st.markdown("**:green[:material/public: May be shared]**")
         released = isinstance(outcome.result, Release)
         what = "the private mixture" if released else "the answer “refused”"
-        st.markdown(f"- {what}\n- the plan and the budget\n- anything computed from these alone")
+        more = ""
+        if isinstance(outcome.result, Release) and outcome.result.misfit is not None:
+            more = "\n- whether such a mixture explains the rows"
+        st.markdown(
+            f"- {what}{more}\n- the plan and the budget\n- anything computed from these alone"
+        )
         buttons = st.container(horizontal=True)
         buttons.download_button(
             "Record (JSON)",
@@ -268,9 +305,14 @@ def show_sharing(shown: Shown) -> None:
         _show_code(shown, buttons)
     with right.container(border=True, height="stretch"):
         st.markdown("**:red[:material/lock: Not to be shared]**")
+        seen = (
+            "the fits, distances and votes of the blocks"
+            if outcome.result.plan.votes
+            else "counts and sums before their noise"
+        )
         st.markdown(
             "- the picture above: it shows rows\n- the non-private fit, and errors measured "
-            "with it\n- the fits, distances and votes of the blocks"
+            f"with it\n- {seen}"
         )
         if dataset.truth is not None:
             st.caption("These rows are made up, so here it is only practice.")

@@ -45,6 +45,8 @@ class Step:
         What was public before the stage; None for the first stage.
     after : object
         What is public after it; `Bottom` if it refused.
+    seen : object
+        What the stage saw on the way.
     last : bool
         Whether no stage of the plan follows.
     """
@@ -53,6 +55,7 @@ class Step:
     stage: Stage
     before: Any
     after: Any
+    seen: Any
     last: bool
 
 
@@ -86,7 +89,7 @@ class FilmData:
             after = drawn.value
             last = stage is self.plan.stages[-1]
             steps += [
-                Step(scene, stage, before, after, last)
+                Step(scene, stage, before, after, drawn.seen, last)
                 for scene in stage.scenes(passed=not isinstance(after, Bottom))
             ]
             before = after
@@ -157,6 +160,20 @@ def _pick() -> FilmData:
     return FilmData(data, release(data.rows, plan, rng=6))
 
 
+def _sketch() -> FilmData:
+    """Two components that overlap, found in noisy waves of all rows."""
+    truth = Mixture(
+        [0.6, 0.4],
+        [[-0.8, -0.4], [1.2, 1.0]],
+        [[[1.6, 0.9], [0.9, 0.9]], [[0.6, -0.5], [-0.5, 1.3]]],
+    )
+    data = generate(truth, 30_000, rng=8)
+    plan = best_plan(
+        data.n_rows, method="sketch", epsilon=1.0, delta=1e-6, n_components=2, n_features=2
+    )
+    return FilmData(data, release(data.rows, plan, rng=9))
+
+
 def _refusal() -> FilmData:
     """The paper's constants ask for far more rows than there are: ⊥."""
     data = _two_clouds()
@@ -167,6 +184,7 @@ def _refusal() -> FilmData:
 DEMONSTRATIONS: dict[str, Callable[[], FilmData]] = {
     "average": _average,
     "pick": _pick,
+    "sketch": _sketch,
     "refusal": _refusal,
 }
 

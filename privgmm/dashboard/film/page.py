@@ -1,4 +1,4 @@
-"""The page How it works: Algorithm 1 as a film, to step through or to play."""
+"""The page How it works: a release as a film, to step through or to play."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _LABELS = {
     _YOURS: "Your release",
     "average": "Averaging",
     "pick": "Picking one",
+    "sketch": "A sketch",
     "refusal": "A refusal",
 }
 _WRITERS: dict[str, Writer] = {"film": lambda name: _LABELS[name], "step": str}
@@ -34,8 +35,8 @@ def page() -> None:
     """Draw the page."""
     link = frame(
         "How it works",
-        "Algorithm 1 of the paper as a film: what happens to the rows, one step at a time, with "
-        "the paper's line and the code that ran.",
+        "A release as a film: what happens to the rows, one step at a time, with the line of the "
+        "paper's Algorithm 1 where there is one, and the code that ran.",
         icon=":material/movie:",
     )
     film = _choose()

@@ -19,6 +19,7 @@ from privgmm.dashboard.shared.format import chance_in_words
 from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import PrivGMMError
 from privgmm.figures import film as film_figures
+from privgmm.figures import sketch as sketch_figures
 from privgmm.figures import votes as votes_figures
 from privgmm.figures.mixtures import figure_alt_text
 from privgmm.learners.learner import ReasonedLearner
@@ -26,6 +27,12 @@ from privgmm.learners.registry import LEARNERS, make_learner
 from privgmm.stages.agreement.algorithm_1 import settled_distances
 from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.refinement.noisy_moments import Refinement, refine
+from privgmm.stages.sketch.features import feature_sums
+from privgmm.stages.sketch.finish import Finish, PreparedFinish
+from privgmm.stages.sketch.fitting import MISFIT, fit_path
+from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.histogram_frame import HistogramFrame, PreparedHistogramFrame
+from privgmm.stages.sketch.stage import PreparedSketch, Sketch
 from privgmm.stages.stage import Number
 
 __all__ = ["SCENES", "SceneView", "scene_view"]
@@ -126,7 +133,13 @@ def _fits(film: FilmData, _: Step) -> SceneView:
         title="Fit every block on its own",
         words=f"Any learner without privacy will do; here it is {learner.title}. Each block gives "
         f"{drawn}. Where they pile up, the blocks agree. **Replacing one row changes one fit**, "
-        "as far as you like, and no other.",
+        "as far as you like, and no other."
+        + (
+            ""
+            if fits.n_components == film.plan.n_components
+            else " Here each block is only asked **where the rows lie and how far they spread**, "
+            "all of them together; the components come later."
+        ),
         line=r"**Line 2.** For $i \in [t]$, let $Y_i \leftarrow \mathcal{A}"
         r"\big(\{X_\ell\}_{\ell=(i-1)s+1}^{is}\big)$.",
         ours="",
@@ -272,15 +285,17 @@ def _chosen(film: FilmData, _: Step) -> SceneView:
 
 def _mask(film: FilmData, step: Step) -> SceneView:
     space, budget = film.plan.space, film.outcome.result.budget
-    moved = dist_gmm(film.representative, step.after)
+    masked = film.outcome.curator.coarse
+    if masked is None:
+        raise PrivGMMError("nothing was masked: the blocks did not agree")
+    moved = dist_gmm(film.representative, masked)
     levels = space.noise().values()
     return SceneView(
         title="Mask it",
         words="Noise in the mixture's own units: a wide component gets wide noise, a narrow one "
         "narrow noise, so **no bounds on the data are needed**. The faint outlines are other "
         "draws that might have come out instead: nobody can tell from one of them whether the "
-        "blue one moved by γ."
-        + ("" if step.last else " The noise is large on purpose: a later step takes it back."),
+        "blue one moved by γ." + _after_mask(step),
         line=r"**Line 9.** Return $\widetilde Y = \mathcal{B}(Y_j)$. Algorithm 2: mask each "
         r"component, e.g. $\Sigma^{1/2}(I + \eta G)(I + \eta G)^\top \Sigma^{1/2}$, permute, "
         "normalise.",
@@ -299,14 +314,23 @@ def _mask(film: FilmData, step: Step) -> SceneView:
             ),
         ),
         figure=lambda: film_figures.mask_figure(
-            film.representative, step.after, film.other_draws, film.window, names=_names(film)
+            film.representative, masked, film.other_draws, film.window, names=_names(film)
         ),
         alt="Before and after the mask, and forty other draws of the noise as faint outlines. "
-        + figure_alt_text(private=step.after, columns=film.dataset.columns),
+        + figure_alt_text(private=masked, columns=film.dataset.columns),
         sharing=f"{LOCKED}: the picture shows what was masked. The solid orange mixture alone is "
         "private and may be shared.",
         code=(type(space).mask,),
     )
+
+
+def _after_mask(step: Step) -> str:
+    """Why the noise may be large."""
+    if step.last:
+        return ""
+    if isinstance(step.after, Frame):
+        return " The noise may be large: what follows only needs to know about where the rows lie."
+    return " The noise is large on purpose: a later step takes it back."
 
 
 def _refinement(film: FilmData, step: Step) -> SceneView:
@@ -346,6 +370,185 @@ def _refinement(film: FilmData, step: Step) -> SceneView:
     )
 
 
+_BY_SKETCH = (
+    "**Not in the paper.** Its framework finds where the rows lie; the mixture is then taken from "
+    "all rows at once."
+)
+_BY_HISTOGRAMS = (
+    "**Not in the paper.** With so few rows no block fits would agree; histograms, not votes, find "
+    "where the rows lie."
+)
+_FRAME_SHARING = f"{LOCKED}: the picture shows rows. The frame, in orange, may be shared."
+
+
+def _histograms(film: FilmData, step: Step) -> SceneView:
+    if not isinstance(step.stage, HistogramFrame):
+        raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no histograms to show")
+    stage, view = step.stage, step.seen
+    threshold = stage.location_threshold
+    if view.refused is None:
+        said = (
+            "Then a few noisy sums correct place and width, and find how the columns vary together."
+        )
+    else:
+        said = (
+            f"Here {view.refused}: the answer is **⊥**, and the film ends here. Nothing is said "
+            "about the mixture."
+        )
+    return SceneView(
+        title="Count the rows in wide bins",
+        words="There are too few rows for blocks that vote. Instead each column is counted by "
+        "itself: first how far two rows lie apart, then, in bins that wide, where the rows are. "
+        "Every count gets noise, and **a bin shows only if it is far too full to hang on one "
+        f"row**. The bins that show give a place and a width. {said}",
+        line=_BY_HISTOGRAMS,
+        ours="",
+        numbers=(
+            Number("Rows n", f"{film.dataset.n_rows:,}", "Public: how many people there are"),
+            Number("Columns d", f"{film.plan.n_features}", "Each is counted by itself"),
+            Number(
+                "Rows to show",
+                f"{threshold:,}",
+                "What the noisy count of a bin must reach: set by the plan, from δ",
+            ),
+        ),
+        figure=lambda: (
+            sketch_figures.counts_figure(view.places[:2], threshold, names=_names(film))
+            if view.places
+            else film_figures.blocks_figure(
+                film.dataset.rows, np.empty((0, 0), dtype=np.int64), (), names=_names(film)
+            )
+        ),
+        alt="Bars: how many rows each wide bin of the first columns holds, and the threshold that "
+        "the noisy count must reach for the bin to show."
+        if view.places
+        else "The rows as dots. No difference between rows was common enough to show.",
+        sharing=f"{LOCKED}: the counts have no noise yet.",
+        code=(type(stage).prepare, PreparedHistogramFrame.draw),
+    )
+
+
+def _frame_rows(film: FilmData, step: Step) -> SceneView:
+    if not isinstance(step.before, Frame):
+        raise PrivGMMError(f"no frame came before the stage of kind {step.stage.kind!r}")
+    frame = step.before
+    return SceneView(
+        title="Measure all rows in public units",
+        words="What was found is now a **frame**: a public centre and public units, drawn as an "
+        "ellipse with lines. It need only be right within a factor of two. Every row, wherever it "
+        "lies, is measured in it: how many units from the centre, and in which direction. So it "
+        "does not matter in which units the data came.",
+        line=_BY_SKETCH,
+        ours="",
+        numbers=(
+            Number("Rows n", f"{film.dataset.n_rows:,}", "All of them, one by one: no blocks"),
+            Number("Columns d", f"{film.plan.n_features}", "Numbers per row"),
+        ),
+        figure=lambda: sketch_figures.frame_figure(
+            film.dataset.rows, frame, film.window, names=_names(film)
+        ),
+        alt="The rows as dots, and the frame: an ellipse around most of them, with the lines of "
+        "its coordinates.",
+        sharing=_FRAME_SHARING,
+        code=(Frame.published,),
+    )
+
+
+def _sketch(film: FilmData, step: Step) -> SceneView:
+    if not isinstance(step.stage, Sketch):
+        raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no waves to show")
+    data, shape = step.after, step.stage.shape
+    noise = float(np.median(data.deviations))
+    heard = float((np.abs(data.values) > 3 * data.deviations).mean())
+    below = (
+        " The lower picture puts the noisy waves together again, as a hospital scanner does: a "
+        "blurred view of the rows that **may be shown to anyone**."
+        if film.plan.n_features <= 2
+        else ""
+    )
+    return SceneView(
+        title="Add up the waves of all rows",
+        words="Along each direction of the frame, each row is a point on a turning wave: slow "
+        "waves see the large shape, fast ones the details. The waves of all rows are added up. "
+        "**One row gives every wave the same small push, however far away it lies**, so a little "
+        "noise on the sums hides it." + below,
+        line=_BY_SKETCH,
+        ours="",
+        numbers=(
+            Number(
+                "Waves",
+                f"{data.size:,}",
+                f"{shape.n_directions} directions with {shape.n_frequencies} frequencies each",
+            ),
+            Number(
+                "Noise", f"{noise:.2g}", "On the mean of a wave over all rows, which is at most 1"
+            ),
+            Number("Heard", f"{heard:.0%}", "Waves that are more than three times their noise"),
+        ),
+        figure=lambda: sketch_figures.sketch_figure(
+            data, shape.n_frequencies, film.window, names=_names(film)
+        ),
+        alt=f"How loud each of {data.size:,} noisy waves is: {heard:.0%} stand out from their "
+        "noise, the slow ones most."
+        + (" Below, the blurred density that they show together." * (film.plan.n_features <= 2)),
+        sharing=":material/public: Nothing here shows rows: the noisy waves, and all that is made "
+        "from them, may be shared.",
+        code=(feature_sums, PreparedSketch.draw),
+    )
+
+
+def _finish(film: FilmData, step: Step) -> SceneView:
+    if not isinstance(step.stage, Finish):
+        raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no fit to show")
+    published, truth, k = step.after, film.dataset.truth, film.plan.n_components
+    final, shape = published.mixture, step.stage.shape
+    first = step.before.frame.mixture_from_frame(step.seen.mixture)
+    numbers = [
+        Number(
+            "Misfit",
+            f"{published.misfit:.1f}",
+            "How much more than noise is left over, in standard deviations; beyond "
+            f"{MISFIT:g} no mixture of {k} explains the waves",
+        )
+    ]
+    if truth is not None and truth.n_components == final.n_components:
+        meaning = "dist_GMM to the true mixture: 0 is perfect, 1 as wrong as can be"
+        numbers += [
+            Number("Error of first fit", f"{dist_gmm(first, truth):.3f}", meaning),
+            Number("Error", f"{dist_gmm(final, truth):.3f}", meaning),
+        ]
+    way = (
+        "**It does.** So the rest of the budget buys a second, sharper look at all rows."
+        if published.misfit <= MISFIT
+        else "**It does not**, as with most real tables. So the rest of the budget goes into noisy "
+        "steps on all rows, towards a mixture that lies near them."
+    )
+    return SceneView(
+        title="Which mixture makes these waves?",
+        words=f"The waves of any mixture of {k} can be written down exactly. So one looks for the "
+        "mixture whose waves fit best, as long as one likes: **no row is touched, nothing is "
+        "spent**. It does not matter whether the components overlap. Does the mixture explain the "
+        f"waves to within the noise? {way} Either way costs the same.",
+        line=_BY_SKETCH,
+        ours="",
+        numbers=tuple(numbers),
+        figure=lambda: sketch_figures.fit_figure(
+            first,
+            final,
+            published.sketch,
+            shape.n_frequencies,
+            film.window,
+            true=truth,
+            names=_names(film),
+        ),
+        alt="The first fit and the released mixture, over what the waves show. "
+        + figure_alt_text(true=truth, private=final, columns=film.dataset.columns),
+        sharing=":material/public: All that is orange is private and may be shared"
+        + ("." if truth is None else "; the true mixture is known because the rows are made up."),
+        code=(fit_path, PreparedFinish.draw),
+    )
+
+
 SCENES: dict[str, Callable[[FilmData, Step], SceneView]] = {
     "blocks": _blocks,
     "fits": _fits,
@@ -355,5 +558,9 @@ SCENES: dict[str, Callable[[FilmData, Step], SceneView]] = {
     "chosen": _chosen,
     "mask": _mask,
     "refinement": _refinement,
+    "histograms": _histograms,
+    "frame_rows": _frame_rows,
+    "sketch": _sketch,
+    "finish": _finish,
 }
 """What to show for each key of a scene."""

@@ -33,11 +33,11 @@ __all__ = ["page", "show_spent"]
 _PROBLEM = "ledger_problem"
 
 _REFUSAL = """
-A refusal says that the blocks did not agree. Whether they do may hang on a single row: if
-refusals were free, somebody could ask again and again, and read off from the answers *released*
-and *refused* whether you are in the data. So the answer itself is noisy and has its price, the
-same for both verdicts, and it is written down **before** the noise is drawn. A release that was
-killed half-way counts too: its noise may have been seen.
+A refusal says that the blocks did not agree, or that there were too few rows to look at. That may
+hang on a single row: if refusals were free, somebody could ask again and again, and read off from
+the answers *released* and *refused* whether you are in the data. So the answer itself is noisy and
+has its price, the same for both verdicts, and it is written down **before** the noise is drawn. A
+release that was killed half-way counts too: its noise may have been seen.
 """
 _TOTAL = """
 Each answer gives a little away, and what is given away adds up. The plain rule adds all ε and all

@@ -19,7 +19,7 @@ from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
 
 __all__ = ["WRITERS", "ask", "asked_in_words"]
 
-SIZES = (*(float(f"{lead}e{power}") for power in range(3, 20) for lead in (1, 3)), 1e20)
+SIZES = (*(float(f"{lead}e{power}") for power in range(2, 20) for lead in (1, 3)), 1e20)
 
 WRITERS: dict[str, Writer] = {
     "solve": str,
@@ -81,7 +81,7 @@ def ask() -> Asked:
             persist_state="session",
             help="How many rows the data will have",
         )
-        slider_ends("thousand", "hundred billion billion")
+        slider_ends("hundred", "hundred billion billion")
     epsilon = 1.0
     if unknown != EPSILON:
         epsilon = choose_epsilon("budget", weaker="fewer rows")

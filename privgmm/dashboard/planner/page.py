@@ -166,7 +166,8 @@ def _meaning(unknown: str, method: Method) -> str:
 
 def _answers(asked: Asked, found: Found) -> None:
     solved, methods = found.solved, methods_in_order()
-    for column, method in zip(st.columns(len(methods)), methods, strict=True):
+    columns = st.container(key="answers").columns(len(methods))
+    for column, method in zip(columns, methods, strict=True):
         column.metric(
             heading(asked.solve, method),
             answer_in_words(asked.solve, solved[method.name]) if method.name in solved else _OPEN,
@@ -178,8 +179,8 @@ def _answers(asked: Asked, found: Found) -> None:
         _tell(asked, found)
     st.caption(
         ":material/info: A forecast, not a promise of accuracy: it assumes components well apart. "
-        "Overlap makes block fits scatter more and asks for more rows. The promise of privacy "
-        "holds for any data."
+        "Overlap asks for more rows, most of all where blocks of rows have to agree. The promise "
+        "of privacy holds for any data."
     )
 
 
@@ -257,8 +258,9 @@ def _curves(asked: Asked, found: Found, earlier: Curves) -> None:
     config = {"displaylogo": False, "scrollZoom": False}
     st.markdown(
         "**Chance of a release**",
-        help="If too few blocks of rows agree, the answer is “refused”: that is the guarantee at "
-        "work. The chance is over the rows and the noise.",
+        help="If one row could matter too much, because too few blocks of rows agree or because "
+        "there are too few rows, the answer is “refused”: that is the guarantee at work. The "
+        "chance is over the rows and the noise.",
     )
     chances = faded(chance_figure(drawn, n_rows=at_hand), old)
     st.plotly_chart(chances, key="chances", config=config, alt=alt)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -121,9 +122,24 @@ def _at_solution(asked: Asked, solved: float) -> tuple[PlanRequest, float]:
 
 def _curve(asked: Asked, solved: float) -> tuple[Prospect, ...]:
     request, enough = _at_solution(asked, solved)
-    points = along_rows(request, telling_rows(enough), enough=enough)
+    rows = telling_rows(enough)
+    try:
+        points = along_rows(request, rows, enough=enough)
+    except InvalidInput:
+        # more rows than the method can count: the curve ends there
+        points = tuple(_those_it_takes(request, rows, enough))
     # the plans are not drawn, and would only make the memory heavier
     return tuple(dataclasses.replace(point, plan=None) for point in points)
+
+
+def _those_it_takes(
+    request: PlanRequest, rows: Sequence[float], enough: float
+) -> Iterator[Prospect]:
+    for n in rows:
+        try:
+            yield from along_rows(request, [n], enough=enough)
+        except InvalidInput:
+            return
 
 
 def curve_of(asked: Asked, name: str, solved: float) -> Future[tuple[Prospect, ...]]:

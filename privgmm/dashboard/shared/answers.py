@@ -50,13 +50,13 @@ class Remedies:
     ----------
     epsilon : float or None
         A larger budget; None where none offered is large enough.
-    automatic : bool
-        Whether the default method with all choices automatic and nothing allowed for would pass
-        as things stand.
+    method : str or None
+        A method that would pass as things stand, with all choices automatic and nothing allowed
+        for: the one that was asked if it does, else the default one, else the newest.
     """
 
     epsilon: float | None
-    automatic: bool
+    method: str | None
 
 
 def answer_to(request: PlanRequest) -> Future[Answer]:
@@ -77,9 +77,8 @@ def _rows_needed(request: PlanRequest) -> float:
 
 def rows_needed(request: PlanRequest) -> Future[float]:
     """Rows that a release takes at these settings (well separated components, 95 % of runs)."""
-    # where nothing is chosen for the rows at hand, the answer is the same for any number of them
-    same = request.by_hand or _plans_for_enough_only(request)
-    asked = request.but(n_rows=None) if same else request
+    # a search for the fewest rows has the same answer however many there are
+    asked = request.but(n_rows=None) if _plans_for_enough_only(request) else request
     return BOARD.ask(("rows", asked), lambda: _rows_needed(asked))
 
 
@@ -107,11 +106,11 @@ def _first(requests: Sequence[PlanRequest]) -> PlanRequest | None:
 def _remedies(request: PlanRequest) -> Remedies:
     dearer = [request.but(epsilon=e) for e in EPSILONS if e > request.epsilon]
     found = _first(dearer)
-    automatic = request.but(method=DEFAULT_METHOD, alpha=None, n_blocks=None, forgiving=False)
-    return Remedies(
-        epsilon=None if found is None else found.epsilon,
-        automatic=automatic != request and _passes(automatic),
-    )
+    plain = request.but(alpha=None, n_blocks=None, forgiving=False)
+    names = dict.fromkeys((request.method, DEFAULT_METHOD, *reversed(registry.names())))
+    others = (plain.but(method=name) for name in names)
+    passing = (other.method for other in others if other != request and _passes(other))
+    return Remedies(epsilon=None if found is None else found.epsilon, method=next(passing, None))
 
 
 def remedies_for(request: PlanRequest) -> Future[Remedies]:

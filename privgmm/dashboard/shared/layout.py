@@ -45,8 +45,11 @@ _LOOK = """
   opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
 [data-testid="stMetricValue"] { font-size: 1.45rem; }
 .st-key-split > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
-.st-key-sharing > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
+.st-key-sharing > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
+.st-key-answers > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
   { flex-wrap: wrap; }
+.st-key-answers > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
+  { min-width: max(8rem, 40%); }
 .st-key-split > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
   { min-width: min(100%, 15rem); }
 .st-key-sharing > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]

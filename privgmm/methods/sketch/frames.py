@@ -350,6 +350,8 @@ _SCALE_NOISE, _LOCATION_NOISE = 0.042, 0.035
 _CHEAP = 0.005
 """Noise beyond what makes either kind of histogram cost this share of the account is of no use."""
 _MOST_FOR_HISTOGRAMS = 0.7
+_LOUD_ENOUGH = 1e5
+"""With noise of so many sensitivities a round costs next to nothing already."""
 _ROUNDS_SHARE = 0.16
 """Of the account: the most that all rounds of moments take together."""
 _MOST_ROUNDS, _FEWEST_ROUNDS = 5, 2
@@ -406,7 +408,7 @@ def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:
         and variance_noise(d, math.sqrt(rounds / mu_squared), n, least) > _LOUDEST
     ):
         rounds -= 1
-    enough = _QUIETEST / variance_noise(d, 1.0, n, most)
+    enough = min(_QUIETEST / variance_noise(d, 1.0, n, most), _LOUD_ENOUGH)
     return (max(math.sqrt(rounds / mu_squared), enough),) * rounds
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -20,10 +21,11 @@ from privgmm.methods.sketch.frames import FrameChoice, frame_stage, histogram_st
 from privgmm.mixture import Mixture
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
+from privgmm.stages.refinement.expected_error import forecast_error
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
 from privgmm.stages.sketch.features import SketchShape
-from privgmm.stages.sketch.finish import Finish
+from privgmm.stages.sketch.finish import FEW_COLUMNS, REFINED_RADIUS, Finish
 from privgmm.stages.sketch.fitting import expected_errors, expected_information
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
@@ -39,6 +41,7 @@ _COSTLY_FRAME = 0.12
 _SEPARATION = 4.0
 _ROWS_PER_DECADE = 16
 _DECADES = (2, 12)
+_MOST_ROWS = 10**12
 _ROUNDING = 1 + 1e-9
 _LAVISH = Budget(1000.0, 0.1)
 
@@ -197,6 +200,10 @@ def _plan(request: PlanRequest, choice: FrameChoice) -> Plan:
 def _prospect(request: PlanRequest) -> Prospect:
     """Chance and expected error of the plan that would be made."""
     n = request.rows
+    if n > _MOST_ROWS:
+        # more than is ever summed: what is left is sampling error, which falls like the root
+        most = _prospect(request.but(n_rows=_MOST_ROWS))
+        return dataclasses.replace(most, n_rows=n, error=most.error * math.sqrt(_MOST_ROWS / n))
     choice = _frame(request)
     if choice is None:
         return Prospect(SketchMethod.name, n, request.epsilon, 0.0, math.inf, None)
@@ -222,9 +229,20 @@ def _expected_error(request: PlanRequest, choice: FrameChoice) -> float:
     frame = Frame(*_location_and_root(mixture))
     seen = frame.mixture_to_frame(mixture)
     shape = SketchShape.default(d)
-    stage = Sketch(shape, 1 / math.sqrt(choice.left), n, d)
+    share = 1.0 if d <= FEW_COLUMNS else _FIRST
+    stage = Sketch(shape, 1 / math.sqrt(share * choice.left), n, d)
     information = expected_information(seen, shape.frequencies(frame), stage.deviations, n)
-    return float(np.linalg.norm(expected_errors(information, mixture.weights)))
+    sketched = np.asarray(expected_errors(information, mixture.weights))
+    if d <= FEW_COLUMNS:
+        return float(np.linalg.norm(sketched))
+    rest = 1 / math.sqrt((1 - _FIRST) * choice.left)
+    moments = Refinement((rest,), (REFINED_RADIUS * math.sqrt(d),))
+    refined, least = (
+        np.array([told.weight, told.mean, told.covariance])
+        for told in (forecast_error(n, mixture.weights, d, steps) for steps in (moments, None))
+    )
+    together = 1 / np.sqrt(sketched**-2 + refined**-2)
+    return float(np.linalg.norm(np.maximum(together, least)))
 
 
 def _typical(request: PlanRequest) -> Mixture:

@@ -50,9 +50,9 @@ from privgmm.stages.sketch.fitting import (
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage, Work
 
-__all__ = ["Finish", "PreparedFinish"]
+__all__ = ["FEW_COLUMNS", "REFINED_RADIUS", "Finish", "PreparedFinish"]
 
-_FEW_COLUMNS = 3
+FEW_COLUMNS = 3
 """Up to so many columns a second sketch is as good as anything; beyond, refinement is better."""
 
 _RICH, _VOTE, _LAST = 0.70, 0.05, 0.25
@@ -65,7 +65,7 @@ _LAST_NOISE = 0.05
 _NORM = 1.75
 """About the sensitivity of the scaled moments, for rules of thumb on noise."""
 _MORE_COMPONENTS = 3
-_REFINED_RADIUS = 1.6
+REFINED_RADIUS = 1.6
 _FAINTEST = 0.1
 """Of the longest wave in a direction: with less, rows lie far outside the frame."""
 _FAINT = 1e-3
@@ -177,7 +177,7 @@ class PreparedFinish:
         if not self.fit.explains:
             mixture = self._by_rich_mixture(source)
             mixture, floored = _widened(mixture)
-        elif self.stage.n_features <= _FEW_COLUMNS:
+        elif self.stage.n_features <= FEW_COLUMNS:
             sketch = self.first + self._second_sketch(source)
             found = refit(sketch, self.fit)
             mixture, floored = found.mixture, bool(found.floored.any())
@@ -212,7 +212,7 @@ class PreparedFinish:
         """
         rows, persons = self._rows
         d, n = self.stage.n_features, len(persons)
-        moments = Moments(_REFINED_RADIUS * math.sqrt(d))
+        moments = Moments(REFINED_RADIUS * math.sqrt(d))
         noisy = noisy_moments_of(
             rows, self.fit.mixture, moments, persons, self.stage.multiplier, source
         )

@@ -241,7 +241,8 @@ def _expected_error(request: PlanRequest, choice: FrameChoice) -> float:
         np.array([told.weight, told.mean, told.covariance])
         for told in (forecast_error(n, mixture.weights, d, steps) for steps in (moments, None))
     )
-    together = 1 / np.sqrt(sketched**-2 + refined**-2)
+    # one over the root of the sum of squares; nothing where both are nothing
+    together = sketched * refined / np.maximum(np.hypot(sketched, refined), np.finfo(float).tiny)
     return float(np.linalg.norm(np.maximum(together, least)))
 
 

@@ -16,10 +16,18 @@ from privgmm.estimator import PrivateGaussianMixture
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan, calibrate, plan_for
 from privgmm.methods.request import PlanRequest
-from privgmm.methods.what_if import along_rows, error_for, feasible, prospect, rows_for
+from privgmm.methods.what_if import (
+    along_rows,
+    epsilon_for,
+    error_for,
+    feasible,
+    prospect,
+    rows_for,
+)
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import make_receipt, verify_receipt
 from privgmm.release import Release, release
+from privgmm.stages.refinement.expected_error import forecast_error
 from privgmm.stages.refinement.noisy_moments import Refinement
 
 TARGET = Mixture(
@@ -232,6 +240,21 @@ def test_more_rows_promise_less_error_and_the_promise_is_about_kept() -> None:
         for s in range(5)
     ]
     assert np.median(seen) == pytest.approx(error_for(asked(20_000)), rel=0.6)
+
+
+@pytest.mark.parametrize(("k", "d"), [(1, 10), (3, 5), (4, 8)])
+def test_many_columns_are_forecast_with_refinement(k: int, d: int) -> None:
+    """Not better than without privacy, and less than twice as bad at a million rows."""
+    weights = np.full(k, 1 / k)
+    for n, most in ((10**5, 4.0), (10**6, 2.0)):
+        best = forecast_error(n, weights, d, None).total
+        assert best <= error_for(asked(n, k, d)) <= most * best
+
+
+def test_any_number_of_rows_can_be_asked_about() -> None:
+    for n in (10**10, 10**16, 10**20):
+        assert epsilon_for(asked(n)) == pytest.approx(0.02)
+        assert 0 < error_for(asked(n)) < 1e-3
 
 
 def test_overlap_is_part_of_the_forecast() -> None:

@@ -71,6 +71,7 @@ class Release:
             "budget": self.budget.to_dict(),
             "mixture": self.mixture.to_dict(),
             "plan": self.plan.to_dict(),
+            **({} if self.misfit is None else {"misfit": self.misfit, "floored": self.floored}),
         }
 
     def _repr_html_(self) -> str:

@@ -219,8 +219,10 @@ def test_a_receipt_and_the_estimator_take_it() -> None:
     model = PrivateGaussianMixture(2, method="sketch", random_state=1).fit(rows)
     assert model.released_
     assert model.outcome_ is not None
-    receipt = make_receipt(model.outcome_.result)
-    assert verify_receipt(receipt).ok
+    result = model.outcome_.result
+    assert isinstance(result, Release)
+    assert result.to_dict()["misfit"] == result.misfit
+    assert verify_receipt(make_receipt(result)).ok
 
 
 # ------------------------------------------------------------------------------- forecasts

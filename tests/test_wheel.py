@@ -74,7 +74,7 @@ def test_it_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
     foreign = {name for name in names if not name.startswith(("privgmm/", "privgmm-"))}
     assert foreign == set()
     kinds = {Path(name).suffix for name in names if name.startswith("privgmm/")}
-    assert kinds <= {".py", ".typed", ".json", ".js", ".toml", ".csv", ".parquet", ".md"}
+    assert kinds <= {".py", ".typed", ".json", ".npz", ".js", ".toml", ".csv", ".parquet", ".md"}
     assert not any("test" in Path(name).name or "/benchmarks/" in name for name in names)
     assert sum(info.file_size for info in zipfile.ZipFile(wheel).infolist()) < 10 * 2**20
 

@@ -166,22 +166,6 @@ class Outcome:
         return self.result.released
 
 
-def _check_sizes(n_units: int, plan: Plan, unit: Unit) -> None:
-    """Whether the plan can run at all on so many rows or persons."""
-    if n_units >= plan.least_units:
-        return
-    if not plan.votes:
-        raise InvalidInput(
-            f"{n_units} {unit}s are too few for this plan, which needs {plan.least_units}"
-        )
-    k, d, t = plan.n_components, plan.n_features, plan.n_blocks
-    raise InvalidInput(
-        f"{n_units} {unit}s in {t} blocks leave {n_units // t} per block, but {k} components in "
-        f"{d} dimensions need at least {plan.agreement.least_rows}: use fewer blocks, fewer "
-        f"components or more {unit}s"
-    )
-
-
 @dataclasses.dataclass(eq=False)
 class PreparedRelease:
     """Everything at hand but the noise. NOT private; it can be drawn once.
@@ -289,7 +273,8 @@ def prepare(
     plan.nonprivate_learner(learner)
     units, member = _units(rows, groups, source)
     unit: Unit = "row" if groups is None else "person"
-    _check_sizes(len(units), plan, unit)
+    if shortage := plan.shortage(len(units), unit):
+        raise InvalidInput(shortage)
     check_spread(rows)
     work = Work(rows, units, member, source, learner, executor, progress)
     return PreparedRelease(plan, spent, unit, work, plan.stages[0].prepare(work, None))

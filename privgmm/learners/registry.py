@@ -12,7 +12,7 @@ from privgmm.learners.learner import Learner
 from privgmm.learners.moments.fitting import MOST_COMPONENTS, Moments
 from privgmm.learners.student import StudentT
 
-__all__ = ["LEARNERS", "OFFERED", "LearnerKind", "make_learner"]
+__all__ = ["LEARNERS", "OFFERED", "LearnerKind", "learner_for", "make_learner"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +81,16 @@ OFFERED: Mapping[str, LearnerKind] = MappingProxyType(
     {name: kind for name, kind in LEARNERS.items() if kind.offered}
 )
 """Those that users choose from."""
+
+
+def learner_for(n_components: int, chosen: Learner | None) -> Learner:
+    """The chosen learner, or EM; it must fit k components."""
+    learner: Learner = EM(n_components) if chosen is None else chosen
+    if learner.n_components != n_components:
+        raise InvalidInput(
+            f"the learner fits {learner.n_components} components, the plan {n_components}"
+        )
+    return learner
 
 
 def make_learner(name: str, n_components: int) -> Learner:

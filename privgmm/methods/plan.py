@@ -12,11 +12,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from privgmm.budget import Budget
+from privgmm.budget import Budget, Unit
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.html import plan_html
-from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
+from privgmm.learners.registry import learner_for
 from privgmm.methods import registry
 from privgmm.privacy.composition import Spend, price_of
 from privgmm.privacy.curves import RenyiCurve
@@ -110,12 +110,7 @@ class Plan:
 
         Raises `InvalidInput` if the chosen one fits another number of components.
         """
-        learner: Learner = EM(self.n_components) if chosen is None else chosen
-        if learner.n_components != self.n_components:
-            raise InvalidInput(
-                f"the learner fits {learner.n_components} components, the plan {self.n_components}"
-            )
-        return learner
+        return learner_for(self.n_components, chosen)
 
     @property
     def test(self) -> PrivateTest:
@@ -166,6 +161,19 @@ class Plan:
     def least_units(self) -> int:
         """The fewest rows (or persons) with which the plan can run at all."""
         return max(stage.least_units() for stage in self.stages)
+
+    def shortage(self, n_units: int, unit: Unit) -> str:
+        """Why the plan cannot run at all on so few rows (or persons); empty if it can."""
+        if n_units >= self.least_units:
+            return ""
+        if not self.votes:
+            return f"{n_units} {unit}s are too few for this plan, which needs {self.least_units}"
+        t = self.n_blocks
+        return (
+            f"{n_units} {unit}s in {t} blocks leave {n_units // t} per block, but "
+            f"{self.n_components} components in {self.n_features} dimensions need at least "
+            f"{self.agreement.least_rows}: use fewer blocks, fewer components or more {unit}s"
+        )
 
     # ----------------------------------------------------------------------- what to expect
 

@@ -72,15 +72,7 @@ def _refinement(request: PlanRequest) -> Refinement | None:
 
 def _cannot_run(plan: Plan, request: PlanRequest) -> str:
     """Why the plan cannot run at all on so few rows."""
-    n = request.n_rows
-    if n is None or n >= plan.least_units:
-        return ""
-    t, k, d = plan.n_blocks, request.n_components, request.n_features
-    return (
-        f"{n} {request.units} in {t} blocks leave {n // t} per block, but {k} components in {d} "
-        f"dimensions need at least {plan.agreement.least_rows}: use fewer blocks, fewer "
-        f"components or more {request.units}"
-    )
+    return "" if request.n_rows is None else plan.shortage(request.n_rows, request.unit)
 
 
 def _too_few(plan: Plan, request: PlanRequest) -> str:

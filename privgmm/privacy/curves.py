@@ -21,6 +21,7 @@ __all__ = [
     "ORDERS",
     "RenyiCurve",
     "gaussian_curve",
+    "gaussian_losses",
     "largest_on_private_side",
     "lifted_mask_curve",
     "matrix_divergence",
@@ -87,6 +88,11 @@ def gaussian_curve(multiplier: float) -> RenyiCurve:
     """
     positive(multiplier, "multiplier")
     return RenyiCurve(ORDERS / (2 * multiplier**2))
+
+
+def gaussian_losses(multiplier: float, n: int, *, rng: np.random.Generator) -> Array:
+    """Privacy losses (n,) drawn where a Gaussian mechanism's sums move by their sensitivity."""
+    return np.asarray((2 * multiplier * rng.standard_normal(n) + 1) / (2 * multiplier**2))
 
 
 def _log_det_term(ratio: Array, order: Array) -> Array:

@@ -25,9 +25,8 @@ import numpy.typing as npt
 from privgmm.arrays import Array, IntArray
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner, block_seeds
-from privgmm.learners.registry import make_learner
+from privgmm.learners.registry import learner_for, make_learner
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import RenyiCurve
@@ -170,12 +169,7 @@ class Agreement(Stage):
         """What fits the blocks: the stage's own learner, else the one chosen, else EM."""
         if self.learner is not None:
             return make_learner(self.learner, self.n_components)
-        learner: Learner = EM(self.n_components) if chosen is None else chosen
-        if learner.n_components != self.n_components:
-            raise InvalidInput(
-                f"the learner fits {learner.n_components} components, the plan {self.n_components}"
-            )
-        return learner
+        return learner_for(self.n_components, chosen)
 
     def prepare(self, work: Work, public: Any) -> PreparedAgreement:  # noqa: ARG002 - it needs nothing public
         """Deal the rows and fit every block on its own."""

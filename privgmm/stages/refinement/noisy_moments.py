@@ -24,7 +24,7 @@ from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
-from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource, Randomness
 from privgmm.stages.form import Form
 from privgmm.stages.stage import Drawn, RowSums, Scene, Stage, Work
@@ -113,7 +113,7 @@ class Refinement(Stage):
         """Privacy losses (n,) where one row moves the sums of each step by their sensitivity."""
         total = np.zeros(n)
         for sigma in self.multipliers:
-            total += (2 * sigma * rng.standard_normal(n) + 1) / (2 * sigma**2)
+            total += gaussian_losses(sigma, n, rng=rng)
         return total
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:

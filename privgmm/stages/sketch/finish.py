@@ -20,7 +20,7 @@ import numpy as np
 from privgmm.arrays import Array, positive, whole_number
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
-from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.fixed_point import Persons
 from privgmm.stages.form import Form
@@ -116,8 +116,7 @@ class Finish(Stage):
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
         """Privacy losses (n,) where one row moves all sums by their sensitivity."""
-        draws = rng.standard_normal(n)
-        return np.asarray((2 * self.multiplier * draws + 1) / (2 * self.multiplier**2))
+        return gaussian_losses(self.multiplier, n, rng=rng)
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
         """All that any way may sum: a second sketch, moments of every kind of step, a vote."""

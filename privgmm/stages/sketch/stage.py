@@ -11,7 +11,7 @@ import numpy as np
 from privgmm.arrays import Array, IntArray, positive, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.privacy.composition import Price
-from privgmm.privacy.curves import gaussian_curve
+from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.form import Form
 from privgmm.stages.sketch.data import ComplexArray, SketchData
@@ -120,8 +120,7 @@ class Sketch(Stage):
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
         """Privacy losses (n,) where one row moves the sums by their sensitivity."""
-        draws = rng.standard_normal(n)
-        return np.asarray((2 * self.multiplier * draws + 1) / (2 * self.multiplier**2))
+        return gaussian_losses(self.multiplier, n, rng=rng)
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
         """The sums of waves, in a frame of its own.

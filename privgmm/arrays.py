@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg  # noqa: F401 - so that its BLAS is among those that are limited
+from threadpoolctl import ThreadpoolController
 
 from privgmm.errors import InvalidInput
 
-__all__ = ["Array", "BoolArray", "IntArray", "finite_array", "frozen", "positive", "whole_number"]
+__all__ = [
+    "Array",
+    "BoolArray",
+    "IntArray",
+    "finite_array",
+    "frozen",
+    "one_blas_thread",
+    "positive",
+    "whole_number",
+]
 
 Array = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    """Looking for the libraries takes milliseconds, and they stay the same."""
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Within it BLAS uses one thread: sums are added in one order, whatever the machine."""
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
 
 
 def finite_array(
@@ -46,7 +71,7 @@ def finite_array(
     if not np.isfinite(array).all():
         raise InvalidInput(
             f"{name} must be finite, but holds {int((~np.isfinite(array)).sum())} "
-            "NaN or infinite values: drop or impute them first"
+            "NaN or infinite values: replace them, in rows by a rule that looks at no other row"
         )
     return array
 

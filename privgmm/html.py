@@ -17,6 +17,7 @@ from privgmm.arrays import Array
 
 __all__ = [
     "BudgetLike",
+    "ErrorsLike",
     "MixtureLike",
     "PlanLike",
     "RefusalLike",
@@ -57,6 +58,29 @@ class MixtureLike(Protocol):
         ...
 
 
+class ErrorsLike(Protocol):
+    """How far the numbers of a mixture may be off."""
+
+    @property
+    def weights(self) -> Array:
+        """Standard errors of the weights (k,)."""
+        ...
+
+    @property
+    def means(self) -> Array:
+        """Of the means (k, d)."""
+        ...
+
+    @property
+    def meaning(self) -> str:
+        """What they stand for, in a sentence."""
+        ...
+
+    def deviations(self, covariances: Array) -> Array:
+        """Of the standard deviations (k, d), for covariances (k, d, d)."""
+        ...
+
+
 class BudgetLike(Protocol):
     """What the words about a promise need."""
 
@@ -68,11 +92,6 @@ class BudgetLike(Protocol):
     @property
     def delta(self) -> float:
         """Chance that it fails."""
-        ...
-
-    @property
-    def guess_ceiling(self) -> float:
-        """Best chance of a right guess."""
         ...
 
 
@@ -92,6 +111,16 @@ class ReleaseLike(Protocol):
     """A mixture with its promise."""
 
     @property
+    def misfit_in_words(self) -> str | None:
+        """Whether the mixture explains the rows, where that is known."""
+        ...
+
+    @property
+    def standard_errors(self) -> ErrorsLike | None:
+        """How far its numbers may be off, where that is known."""
+        ...
+
+    @property
     def mixture(self) -> MixtureLike:
         """What was released."""
         ...
@@ -104,6 +133,11 @@ class ReleaseLike(Protocol):
     @property
     def seeded(self) -> bool:
         """Whether the noise can be repeated."""
+        ...
+
+    @property
+    def attacker(self) -> str:
+        """What somebody who knows every other row gains by it."""
         ...
 
 
@@ -125,36 +159,51 @@ class RefusalLike(Protocol):
         """Whether the noise can be repeated."""
         ...
 
+    @property
+    def attacker(self) -> str:
+        """What somebody who knows every other row gains by it."""
+        ...
 
-def mixture_html(mixture: MixtureLike) -> str:
+
+def mixture_html(mixture: MixtureLike, errors: ErrorsLike | None = None) -> str:
     """A table of the components, beside it their ellipses in the first two coordinates.
 
-    Long mixtures and long vectors are cut short, and say so.
+    Long mixtures and long vectors are cut short, and say so. Where standard errors are known they
+    stand behind the numbers.
     """
     k, d = mixture.means.shape
     spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
+    wide = None if errors is None else errors.deviations(mixture.covariances)
     rows = [
-        (str(j + 1), f"{mixture.weights[j]:.4g}", _vector(mixture.means[j]), _vector(spread[j]))
+        (
+            str(j + 1),
+            f"{mixture.weights[j]:.4g}" + ("" if errors is None else f" ± {errors.weights[j]:.2g}"),
+            _vector(mixture.means[j], None if errors is None else errors.means[j]),
+            _vector(spread[j], None if wide is None else wide[j]),
+        )
         for j in range(min(k, _MOST_COMPONENTS))
     ]
     title = f"Mixture of {k} Gaussian{'s' * (k > 1)} in {d} dimension{'s' * (d > 1)}"
     body = _table(("", "weight", "mean", "standard deviations"), rows)
     if k > _MOST_COMPONENTS:
         body += f"<div>and {k - _MOST_COMPONENTS} more components</div>"
+    if errors is not None:
+        body += f"<div>± are standard errors. {html.escape(errors.meaning)}</div>"
     drawing = _ellipses(mixture) if d >= 2 else ""
     return _beside(f"<div><b>{title}</b>{body}</div>", drawing)
 
 
 def release_html(release: ReleaseLike) -> str:
-    """A released mixture under its promise."""
-    return _promise("Released", "may be shared", release.budget, release.seeded) + mixture_html(
-        release.mixture
-    )
+    """A released mixture under its promise, and what its misfit says."""
+    head = _promise("Released", "may be shared", release)
+    words = release.misfit_in_words
+    said = "" if words is None else f"<div>{html.escape(words)}</div>"
+    return head + said + mixture_html(release.mixture, release.standard_errors)
 
 
 def refusal_html(refusal: RefusalLike) -> str:
     """A refusal under its promise, with the reason."""
-    head = _promise("Refused", "the answer may be shared", refusal.budget, refusal.seeded)
+    head = _promise("Refused", "the answer may be shared", refusal)
     return f"{head}<div>{html.escape(refusal.reason)}</div>"
 
 
@@ -168,22 +217,24 @@ def plan_html(plan: PlanLike) -> str:
     )
 
 
-def _promise(verdict: str, rights: str, budget: BudgetLike, seeded: bool) -> str:
-    warning = (
-        "<div><b>Seeded:</b> whoever knows the seed can take the noise away. A demonstration, "
-        "not a private release.</div>"
-        if seeded
-        else ""
-    )
+def _promise(verdict: str, rights: str, result: ReleaseLike | RefusalLike) -> str:
+    budget = result.budget
+    if result.seeded:
+        return (
+            f"<div><b>{verdict}, seeded: NOT private.</b> Whoever knows the seed can take the "
+            "noise away: a demonstration, not to be shared where privacy matters. With fresh noise "
+            f"it would cost ε = {budget.epsilon:.4g}, δ = {budget.delta:.3g}.</div>"
+        )
     return (
-        f"<div><b>{verdict}</b> ({rights}): ε = {budget.epsilon:.4g}, δ = {budget.delta:.3g}. "
-        f"Whoever sees it guesses whether one row was replaced with at most "
-        f"{100 * budget.guess_ceiling:.4g}% success.</div>{warning}"
+        f"<div><b>{verdict}</b> ({rights}): ε = {budget.epsilon:.4g}, δ = {budget.delta:.3g}; "
+        f"{html.escape(result.attacker)}.</div>"
     )
 
 
-def _vector(values: Array) -> str:
-    shown = ", ".join(f"{value:.4g}" for value in values[:_MOST_NUMBERS])
+def _vector(values: Array, errors: Array | None = None) -> str:
+    offs = [""] * len(values) if errors is None else [f" ± {off:.2g}" for off in errors]
+    numbers = [f"{value:.4g}{off}" for value, off in zip(values, offs, strict=True)]
+    shown = ", ".join(numbers[:_MOST_NUMBERS])
     return f"({shown}, …)" if len(values) > _MOST_NUMBERS else f"({shown})"
 
 

@@ -8,7 +8,7 @@ beyond 1e8 must start from the factors, never from the products.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
-from privgmm.arrays import Array, BoolArray, finite_array, frozen
+from privgmm.arrays import Array, BoolArray, finite_array, frozen, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.html import mixture_html
 
@@ -199,6 +199,110 @@ class Mixture:
         return Mixture(
             self.weights, self.means[:, index], self.covariances[:, index[:, None], index]
         )
+
+    def condition(
+        self, given: Mapping[Any, float], *, columns: Sequence[str] | None = None
+    ) -> Mixture:
+        """The law of the other columns where some are known; they keep their order.
+
+        Parameters
+        ----------
+        given : mapping of column to value
+            A column is given by its number, or by its name if `columns` has one for each.
+        columns : sequence of str, optional
+            Names of all columns, in order.
+
+        Notes
+        -----
+        With x_g known, component j has weight proportional to ``w_j N(x_g; mu_g, S_gg)``, mean
+        ``mu_r + S_rg S_gg^-1 (x_g - mu_g)`` and covariance ``S_rr - S_rg S_gg^-1 S_gr``.
+
+        >>> both = Mixture([1.0], [[0.0, 0.0]], [[[1.0, 0.8], [0.8, 1.0]]])
+        >>> both.condition({"height": 2.0}, columns=["height", "weight"]).means
+        array([[1.6]])
+        """
+        known = self._known(given, columns)
+        at = list(known)
+        rest = [j for j in range(self.n_features) if j not in known]
+        # the known columns first: then the factor of the rest is the one below
+        factor = cholesky_of_root(self.cholesky[:, at + rest])
+        g = len(at)
+        gaps = np.array(list(known.values())) - self.means[:, at]
+        u = np.stack(
+            [solve_triangular(factor[j, :g, :g], gap, lower=True) for j, gap in enumerate(gaps)]
+        )
+        diagonals = np.diagonal(factor[:, :g, :g], axis1=1, axis2=2)
+        with np.errstate(divide="ignore", over="ignore"):
+            logs = np.log(self.weights) - np.log(diagonals).sum(axis=1) - 0.5 * (u**2).sum(axis=1)
+        if not np.isfinite(logs).any():
+            raise InvalidInput(
+                f"given must lie where the mixture has rows, got {dict(given)!r}, so far out that "
+                "no component is any likelier than the others"
+            )
+        weights = np.exp(logs - logs.max())
+        means = self.means[:, rest] + np.einsum("jrg,jg->jr", factor[:, g:, :g], u)
+        return Mixture.from_roots(weights / weights.sum(), means, factor[:, g:, g:])
+
+    def _known(self, given: Mapping[Any, float], columns: Sequence[str] | None) -> dict[int, float]:
+        """The numbers of known columns, and their values."""
+        d = self.n_features
+        names = None if columns is None else list(columns)
+        if names is not None and (len(names) != d or len(set(names)) != d):
+            raise InvalidInput(f"columns must be {d} different names, got {columns!r}")
+        known: dict[int, float] = {}
+        for key, value in given.items():
+            if isinstance(key, str):
+                if names is None or key not in names:
+                    said = "no names are known" if names is None else f"columns are {names}"
+                    raise InvalidInput(
+                        f"given names a column {key!r}, but {said}: pass columns=, or use numbers "
+                        f"from 0 to {d - 1}"
+                    )
+                column = names.index(key)
+            else:
+                column = whole_number(key, "a column of given", 0)
+            if column >= d or column in known:
+                raise InvalidInput(
+                    f"given must name different columns below {d}, got {list(given)!r}"
+                )
+            known[column] = float(finite_array(value, f"given[{key!r}]", ()))
+        if not 0 < len(known) < d:
+            raise InvalidInput(
+                f"given must name at least one column and leave at least one of {d}, got "
+                f"{len(known)}"
+            )
+        return known
+
+    @property
+    def precisions_cholesky(self) -> Array:
+        """Upper factors P (k, d, d) of the precisions ``P P^T``, as scikit-learn has them."""
+        eye = np.eye(self.n_features)
+        inverses = [solve_triangular(factor, eye, lower=True) for factor in self.cholesky]
+        return np.swapaxes(np.stack(inverses), 1, 2).copy()
+
+    @property
+    def precisions(self) -> Array:
+        """Inverses (k, d, d) of the covariances."""
+        root = self.precisions_cholesky
+        return np.asarray(root @ np.swapaxes(root, 1, 2), dtype=np.float64)
+
+    def to_sklearn(self) -> Any:
+        """The same mixture as a fitted `sklearn.mixture.GaussianMixture`.
+
+        It predicts, scores and samples; how it was fitted it does not know.
+        """
+        from sklearn.mixture import GaussianMixture
+
+        made = GaussianMixture(self.n_components, covariance_type="full")
+        made.weights_ = self.weights.copy()
+        made.means_ = self.means.copy()
+        made.covariances_ = self.covariances.copy()
+        made.precisions_cholesky_ = self.precisions_cholesky
+        made.precisions_ = self.precisions
+        made.n_features_in_ = self.n_features
+        made.converged_, made.n_iter_, made.lower_bound_ = True, 0, float("nan")
+        made.lower_bounds_ = []
+        return made
 
     def permuted(self, order: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Mixture:
         """The same mixture with its components in another order."""

@@ -156,6 +156,80 @@ def test_the_factor_of_a_root_without_squaring() -> None:
         Mixture.from_roots([1.0], [[0.0, 0.0]], [[[1.0, 0.0], [0.0, 0.0]]])
 
 
+@pytest.mark.parametrize("known", [(0,), (2,), (3, 1), (2, 0, 1)])
+def test_conditioning_is_bayes_rule(known: tuple[int, ...]) -> None:
+    """Density of all columns = density of the known ones times that of the rest given them."""
+    mixture = random_mixture(4, 3, 4)
+    rest = [j for j in range(4) if j not in known]
+    for row in mixture.sample(5, rng=1):
+        given = mixture.condition({j: row[j] for j in known})
+        assert given.n_features == len(rest)
+        joint = mixture.log_density(row[None])[0]
+        first = mixture.marginal(known).log_density(row[list(known)][None])[0]
+        assert given.log_density(row[rest][None])[0] == pytest.approx(joint - first, abs=1e-9)
+
+
+def test_conditioning_knows_names_and_flat_shapes() -> None:
+    names = ["height", "weight", "age"]
+    mixture = random_mixture(6, 2, 3)
+    by_name = mixture.condition({"age": 1.0, "height": -1.0}, columns=names)
+    by_number = mixture.condition({2: 1.0, np.int64(0): -1.0})
+    assert by_name == by_number
+    # shears of condition 1e16 in the product: nothing is squared
+    steep = Mixture.from_roots([1.0], [[0.0, 0.0]], [[[1.0, 0.0], [1e8, 1.0]]])
+    assert steep.condition({0: 1e-8}).means[0, 0] == pytest.approx(1.0)
+    assert steep.condition({0: 1e-8}).covariances[0, 0, 0] == pytest.approx(1.0)
+    # far out one component is certain; the others' shares underflow to zero
+    far = Mixture([0.5, 0.5], [[0.0, 3.0], [9.0, 4.0]], [np.eye(2)] * 2).condition({0: 1e6})
+    assert far.weights.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "said"),
+    [
+        ({}, None, "at least one"),
+        ({0: 1.0, 1: 1.0}, None, "leave at least one"),
+        ({2: 1.0}, None, "below 2"),
+        ({0: np.nan}, None, "finite"),
+        ({0: "x"}, None, "numbers"),
+        ({"a": 1.0}, None, "pass columns"),
+        ({"c": 1.0}, ["a", "b"], "'c'"),
+        ({"a": 1.0, 0: 1.0}, ["a", "b"], "different"),
+        ({0: 1.0}, ["a", "a"], "columns"),
+        ({0: 1e300}, None, "far out"),
+        ({0.5: 1.0}, None, "whole number"),
+    ],
+)
+def test_what_cannot_be_known_is_refused(given: Any, columns: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        random_mixture(1, 2, 2).condition(given, columns=columns)
+
+
+def test_precisions_invert_covariances() -> None:
+    mixture = random_mixture(3, 3, 4)
+    for precision, covariance in zip(mixture.precisions, mixture.covariances, strict=True):
+        assert np.allclose(precision @ covariance, np.eye(4), atol=1e-9)
+    assert not np.tril(mixture.precisions_cholesky, -1).any()
+
+
+def test_scikit_learn_reads_the_mixture_as_it_is() -> None:
+    mixture = random_mixture(2, 3, 2)
+    model = mixture.to_sklearn()
+    rows = mixture.sample(200, rng=1)
+    assert model.score_samples(rows) == pytest.approx(mixture.log_density(rows), abs=1e-10)
+    joint = mixture.log_joint(rows)
+    shares = np.exp(joint - mixture.log_density(rows)[:, None])
+    assert model.predict_proba(rows) == pytest.approx(shares, abs=1e-10)
+    assert (model.predict(rows) == joint.argmax(axis=1)).all()
+    drawn, labels = model.sample(50)
+    assert drawn.shape == (50, 2)
+    assert set(labels) <= {0, 1, 2}
+    assert model.bic(rows) > 0
+    # a copy: what is done to it does not reach the mixture
+    model.means_ += 1
+    assert mixture == random_mixture(2, 3, 2)
+
+
 def batch_of_three() -> MixtureBatch:
     return MixtureBatch.of([random_mixture(seed) for seed in range(3)])
 

@@ -1,7 +1,7 @@
 """What the stages of one release cost together, and what several releases do.
 
 `price_of` adds up the stages of a plan. The ledger keeps the spends; `total` says what they add up
-to, and `Measure` whether one more fits a cap.
+to, `told_apart` what an attacker gains by them, and `Measure` whether one more fits a cap.
 
 Notes
 -----
@@ -35,6 +35,7 @@ chosen next, and the bound above survives.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 
@@ -43,9 +44,21 @@ import numpy as np
 from privgmm.arrays import Array, positive
 from privgmm.budget import Budget
 from privgmm.errors import BudgetExceeded, InvalidInput
-from privgmm.privacy.curves import ORDERS, RenyiCurve
+from privgmm.privacy.curves import ORDERS, GaussianCurve, RenyiCurve
+from privgmm.privacy.gaussian_account import discrete_mu_squared, epsilon_after
+from privgmm.privacy.guessing import Sight, Tradeoff
 
-__all__ = ["Measure", "Price", "Spend", "added", "measure_for", "price_of", "total"]
+__all__ = [
+    "Measure",
+    "Price",
+    "Spend",
+    "added",
+    "measure_for",
+    "price_of",
+    "sight_of",
+    "told_apart",
+    "total",
+]
 
 _CONVERSION_SHARE = 0.1
 """Of a cap's delta: what the conversion gets. The rest is for shortfalls, which add up, while
@@ -72,11 +85,14 @@ class Spend:
         Its Rényi account; None if it has none (method `paper`).
     shortfall : float
         The delta it needs beside the curve; that of `budget` without a curve.
+    sight : Sight or None
+        What else is known of what it draws, for `told_apart`; None for no more than the above.
     """
 
     budget: Budget
     curve: RenyiCurve | None
     shortfall: float
+    sight: Sight | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,16 +110,51 @@ class Price:
         neighbouring data set never does. `price_of` says why such a first stage costs less.
     budget : Budget or None
         The price of a stage without a curve.
+    rounding : float
+        The chance that what is published is not what real numbers would give. It is taken off
+        delta whether or not the stage is a gate; where there is a budget it is part of that.
+    chances : tuple of float
+        Of a gate whose first curve is that of a noisy whole number, which one row moves by at most
+        one: the chance to go on at each of its values, from the least that may go on. Empty if
+        nothing but the curves is known.
+    variation : float
+        A bound on the total variation of what its other curves price, Gaussian ones aside; 1 if
+        none is known.
+    exact : bool
+        Whether all curves are Gaussian and may be priced exactly, where such stages come last.
     """
 
     curves: tuple[RenyiCurve, ...]
     shortfall: float = 0.0
     gate: bool = False
     budget: Budget | None = None
+    rounding: float = 0.0
+    chances: tuple[float, ...] = ()
+    variation: float = 1.0
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.curves) == (self.budget is not None):
             raise InvalidInput("a price is made of curves or of a budget, one of the two")
+        if self.exact and len(self._gaussian) < max(len(self.curves), 1):
+            raise InvalidInput("only Gaussian mechanisms can be priced exactly")
+
+    @property
+    def _gaussian(self) -> list[GaussianCurve]:
+        return [curve for curve in self.curves if isinstance(curve, GaussianCurve)]
+
+    @property
+    def mu_squared(self) -> float:
+        """mu^2 of all that is drawn, where that may be priced exactly, else infinite.
+
+        Infinite also where noise on integers is too little for that.
+        """
+        if not self.exact:
+            return math.inf
+        return math.fsum(
+            discrete_mu_squared(curve.multiplier * curve.sensitivity, curve.sensitivity)
+            for curve in self._gaussian
+        )
 
     @classmethod
     def of_budget(cls, budget: Budget) -> Price:
@@ -129,30 +180,82 @@ def price_of(prices: Sequence[Price], delta: float) -> Spend:
     (0, shortfall)-close whatever the later stages are. The cases exclude each other, so the whole
     is what the curves prove at the SAME delta, if that is no less than the shortfall.
 
-    The shortfall of any other stage, a later gate included, is taken off delta before the
-    conversion: given what was published before, its part of the output may lie outside what the
-    curve bounds with that probability. A stage without a curve counts with its epsilon at every
-    order and its delta as shortfall; alone it keeps its own price.
+    The shortfall of any other stage, a later gate included, and the rounding of every stage are
+    taken off delta before the conversion: given what was published before, its part of the output
+    may lie outside what the curve bounds with that probability. A stage without a curve counts with
+    its epsilon at every order and its delta as shortfall; alone it keeps its own price.
+
+    Gaussian mechanisms that come last are priced exactly, too, after the curves of what comes
+    before them (`gaussian_account`), and the smaller epsilon counts.
     """
     if not prices:
         raise InvalidInput("a release needs at least one stage")
     first = prices[0]
+    sight = sight_of(prices)
     if len(prices) == 1 and first.budget is not None:
-        return Spend(first.budget, None, first.budget.delta)
+        return Spend(first.budget, None, first.budget.delta, sight)
+    gate = first.shortfall if first.gate else 0.0
+    rest = math.fsum(
+        [price.shortfall for price in (prices[1:] if first.gate else prices)]
+        + [price.rounding for price in prices]
+    )
+    at = max(delta, gate)
+    whole = RenyiCurve(_losses(prices))
+    if rest >= at:
+        # nothing is left for the conversion: the plain sums are all that can be said
+        nothing = Budget(_MANY, min(max(at, rest), _BELOW_ONE))
+        return Spend(nothing, whole, max(gate, rest), sight)
+    proved = min(whole.epsilon(at - rest), _epsilon_of_exact(prices, at - rest))
+    return Spend(Budget(max(proved, _LEAST), at), whole, max(gate, rest), sight)
+
+
+def _epsilon_of_exact(prices: Sequence[Price], delta: float) -> float:
+    """With the stages at the end that allow it priced exactly; infinite if there are none."""
+    first = len(prices)
+    while first and prices[first - 1].exact:
+        first -= 1
+    if first == len(prices):
+        return math.inf
+    return epsilon_after(
+        RenyiCurve(_losses(prices[:first])),
+        math.fsum(price.mu_squared for price in prices[first:]),
+        delta,
+    )
+
+
+def _losses(prices: Sequence[Price]) -> Array:
+    """The Rényi losses of stages one after another, at each order."""
     losses = np.zeros_like(ORDERS)
     for price in prices:
         for curve in price.curves:
             losses = losses + curve.values
         if price.budget is not None:
             losses = losses + price.budget.epsilon
-    gate = first.shortfall if first.gate else 0.0
-    rest = math.fsum(price.shortfall for price in (prices[1:] if first.gate else prices))
-    at = max(delta, gate)
-    whole = RenyiCurve(losses)
-    if rest >= at:
-        # nothing is left for the conversion: the plain sums are all that can be said
-        return Spend(Budget(_MANY, min(max(at, rest), _BELOW_ONE)), whole, max(gate, rest))
-    return Spend(Budget(max(whole.epsilon(at - rest), _LEAST), at), whole, max(gate, rest))
+    return losses
+
+
+def sight_of(prices: Sequence[Price]) -> Sight:
+    """What an attacker sees of stages that run one after another, by how it is known."""
+    seen = Sight()
+    for number, price in enumerate(prices):
+        seen = seen.and_then(_seen(price, first=number == 0), shows_counts=False)
+    return seen
+
+
+def _seen(price: Price, *, first: bool) -> Sight:
+    if price.budget is not None:
+        return Sight.of_budget(price.budget)
+    gate = first and price.gate and bool(price.chances)
+    seen = Sight.of_curves(price.curves[1:] if gate else price.curves, price.variation)
+    if not gate:
+        return dataclasses.replace(seen, shortfall=price.shortfall + price.rounding)
+    return dataclasses.replace(
+        seen,
+        shortfall=price.rounding,
+        chances=price.chances,
+        gate_shortfall=price.shortfall,
+        count=price.curves[0],
+    )
 
 
 def added(spends: Iterable[Spend]) -> Budget:
@@ -195,6 +298,31 @@ def total(spends: Iterable[Spend], delta: float | None = None) -> Budget:
         max(best, *(spend.budget.epsilon for spend in listed)),
         max(at, *(spend.budget.delta for spend in listed)),
     )
+
+
+def told_apart(spends: Iterable[Spend]) -> Tradeoff:
+    """How well any two neighbours can be told apart by one release, or by several together.
+
+    Like `total` it holds for plans that were fixed before the first release. It says no more than
+    (epsilon, delta) do, and mostly far less.
+    """
+    listed = list(spends)
+    if not listed:
+        raise InvalidInput("nothing was spent: nobody can be told apart by nothing")
+    whole = Tradeoff.of_budget(total(listed))
+    if len(listed) == 1 and listed[0].curve is None:
+        return whole
+    sights = [_sight(spend) for spend in listed]
+    seen = functools.reduce(Sight.and_then, sights) if len(sights) > 1 else sights[0]
+    return seen.tradeoff().and_also(whole)
+
+
+def _sight(spend: Spend) -> Sight:
+    if spend.sight is not None:
+        return spend.sight
+    if spend.curve is None:
+        return Sight.of_budget(spend.budget)
+    return Sight(curve=spend.curve, shortfall=spend.shortfall)
 
 
 def _joint(spends: list[Spend], delta: float, charges: _Charges) -> float:

@@ -19,6 +19,7 @@ from privgmm.errors import InvalidInput
 
 __all__ = [
     "ORDERS",
+    "GaussianCurve",
     "RenyiCurve",
     "gaussian_curve",
     "gaussian_losses",
@@ -81,13 +82,32 @@ def _conversion(delta: float) -> Array:
     return frozen(np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1))
 
 
-def gaussian_curve(multiplier: float) -> RenyiCurve:
+@dataclasses.dataclass(frozen=True, eq=False)
+class GaussianCurve(RenyiCurve):
+    """The curve of a Gaussian mechanism, of which more is known than any curve says.
+
+    Parameters
+    ----------
+    multiplier : float
+        Noise, in units of the L2 sensitivity.
+    sensitivity : float
+        In steps of the lattice that the noise is drawn on; it may be more.
+    """
+
+    multiplier: float
+    sensitivity: float
+
+
+def gaussian_curve(multiplier: float, *, sensitivity: float = 2.0**16) -> GaussianCurve:
     """Gaussian noise of `multiplier` times the L2 sensitivity: ``a / (2 multiplier^2)``.
 
-    Holds for the discrete Gaussian on an integer statistic of sensitivity one as well.
+    Holds for the discrete Gaussian on an integer statistic as well, whatever its `sensitivity`;
+    that matters only to what is known beside the curve. Fixed-point sums never have a smaller one
+    than the default.
     """
     positive(multiplier, "multiplier")
-    return RenyiCurve(ORDERS / (2 * multiplier**2))
+    positive(sensitivity, "sensitivity")
+    return GaussianCurve(ORDERS / (2 * multiplier**2), multiplier, sensitivity)
 
 
 def gaussian_losses(multiplier: float, n: int, *, rng: np.random.Generator) -> Array:

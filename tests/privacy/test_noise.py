@@ -11,6 +11,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import chisquare, kstest
 
+from privgmm.audit.secure import secure_spread
 from privgmm.errors import InvalidInput
 from privgmm.privacy.noise import (
     DiscreteGaussian,
@@ -46,6 +47,21 @@ def test_every_source_draws_the_laws_it_names(source: NoiseSource) -> None:
     seen = [int(np.count_nonzero(draws == z)) for z in bins]
     seen = [*seen, size - sum(seen)]
     assert chisquare(seen, np.array(expected) * size).pvalue > FOUR_SIGMA
+
+
+@pytest.mark.parametrize("law", ["discrete Gaussian", "wide discrete Gaussian", "fine normal"])
+def test_a_tenth_less_secure_noise_would_show(law: str) -> None:
+    """The audit's own check, on fewer draws; `make audit` takes 100,000 of each law."""
+    (found,) = secure_spread(draws=5_000, only=law)
+    assert found.passed
+    # a tenth less noise is a fifth less variance: nine standard errors
+    assert 0.19 / math.sqrt(2 / 5_000) > found.limit + 4
+
+
+@pytest.mark.study
+def test_the_variance_of_a_hundred_thousand_secure_draws() -> None:
+    for found in secure_spread(draws=100_000):
+        assert found.passed, found
 
 
 @pytest.mark.parametrize("sigma", [1.1e4, 3e9, 1e13])

@@ -1,7 +1,8 @@
 """Where rows come from: files, frames, samples, generators.
 
 `rows` is the one seam through which rows enter: `row_source` makes a `RowSource` of whatever holds
-a table, read once, fingerprinted once. `tables` reads files, `datasets` names what was read or
-generated, `generators` draws mixtures and rows, `jitter` undoes rounding, `fingerprint` says what
-stands for a data set in a ledger. The next room is `learners`.
+a table, read once, fingerprinted once. `content` is the bytes of files, `tables` makes numbers of
+them, `identifiers` points at columns that are none, `datasets` names what was read or generated,
+`generators` draws mixtures and rows, `jitter` undoes rounding, `fingerprint` says what stands for a
+data set in a ledger. The next room is `learners`.
 """

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privgmm.arrays import Array, finite_array, frozen, whole_number
+from privgmm.data.content import MAX_BYTES
 from privgmm.data.generators import (
     GENERATORS,
     ill_conditioned,
@@ -28,7 +29,7 @@ from privgmm.data.generators import (
     well_separated,
 )
 from privgmm.data.jitter import jittered
-from privgmm.data.tables import MAX_BYTES, numeric_columns, read_table
+from privgmm.data.tables import Layout, Reading, numeric_columns, read_table
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 
@@ -66,6 +67,8 @@ class Dataset:
     name : str
     description : str
         Where the rows come from, in a sentence.
+    reading : Reading or None
+        How the file was read, if it is one.
     """
 
     rows: Array
@@ -73,6 +76,7 @@ class Dataset:
     columns: tuple[str, ...] = ()
     name: str = "data"
     description: str = ""
+    reading: Reading | None = None
 
     def __post_init__(self) -> None:
         rows = finite_array(self.rows, "rows", (None, None))
@@ -157,29 +161,34 @@ def load_table(
     source: str | Path | bytes,
     *,
     columns: Sequence[str] | None = None,
+    header: bool | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     name: str | None = None,
     jitter: Mapping[str, float] | None = None,
+    rng: np.random.Generator | int | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Dataset:
     """Read a CSV or Parquet file, or the bytes of one.
 
-    See `tables.read_table` for what is read and what is refused. By default every column of
-    numbers is taken; the description names the columns that were left out. `jitter` gives the
-    public step of columns recorded on a grid, by name (see `jittered`); its noise is the same
-    every time, which is as private, and makes a run repeatable.
+    See `tables.read_table` for what is read and what is refused, and `tables.Layout` for `header`,
+    `separator` and `decimal`. By default every column is taken, and all must hold numbers.
+    `jitter` gives the public step of columns recorded on a grid, by name (see `jittered`); its
+    noise is fresh unless `rng` is a seed.
     """
-    table = read_table(source, columns=columns, max_bytes=max_bytes)
+    layout = Layout(header, separator, decimal)
+    table = read_table(source, columns=columns, layout=layout, max_bytes=max_bytes)
     rows = table.rows
     if jitter:
-        rows = jittered(rows, jitter, columns=table.columns, rng=0)
+        rows = jittered(rows, jitter, columns=table.columns, rng=rng)
     if name is None:
         name = "uploaded file" if isinstance(source, bytes) else Path(source).stem
     description = f"{len(table.rows):,} rows of {name}"
     if table.left_out:
         description += f"; columns left out: {', '.join(table.left_out)}"
     if jitter:
-        description += f"; public noise on {', '.join(jitter)}"
-    return Dataset(rows, None, table.columns, name, description)
+        description += f"; noise undoes rounding in {', '.join(jitter)}"
+    return Dataset(rows, None, table.columns, name, description, table.reading)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgmm.arrays import finite_array
+from privgmm.data.content import unpacked
 from privgmm.errors import InvalidInput
 
 __all__ = ["content_fingerprint", "file_fingerprint"]
@@ -32,7 +33,7 @@ def content_fingerprint(X: npt.ArrayLike) -> str:
 
 
 def file_fingerprint(source: str | os.PathLike[str] | bytes) -> str:
-    """SHA-256 of a file, or of the bytes of one.
+    """SHA-256 of a file, or of the bytes of one, unpacked if it is packed by gzip.
 
     Front doors that read files name the data set by this: whichever columns are chosen, the
     people in the file are the same, and releases from it add up.
@@ -41,4 +42,4 @@ def file_fingerprint(source: str | os.PathLike[str] | bytes) -> str:
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
     except (OSError, ValueError) as problem:
         raise InvalidInput(f"cannot read {str(source)!r}: {problem}") from problem
-    return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(unpacked(content)).hexdigest()

@@ -1,12 +1,14 @@
-"""Public jitter for columns of whole numbers, added before rows are dealt to blocks.
+"""Jitter for columns of whole numbers, added before rows are dealt to blocks.
 
 Minutes, ages and counts take few values. A likelihood grows without bound when a component
 shrinks onto one of them, so the fits of the blocks chase grid points and never agree. Noise as
-wide as the grid undoes the rounding.
+wide as the grid undoes the rounding. Its width is public; the noise itself is drawn afresh and
+kept secret, see `jittered`.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,8 @@ from privgmm.errors import InvalidInput
 __all__ = ["jitter_widths", "jittered"]
 
 Widths = Mapping[str, float] | npt.ArrayLike
+
+_CHUNK = 2**20
 
 
 def jitter_widths(
@@ -90,14 +94,21 @@ def jittered(
     columns : sequence of str, optional
         Names of the columns, for widths by name; those of the data frame by default.
     rng : Generator, int or None
-        None draws fresh entropy. The noise need not be secret.
+        None draws fresh cryptographic noise. A seed repeats it, for demonstrations.
 
     Notes
     -----
-    The guarantee of a release from the jittered rows is the same as from the rows themselves.
-    For every fixed table of noise, two data sets that differ in one row are turned into two that
-    differ in the same row; a release is private for each such pair, hence also on average over
-    the noise, and even if the noise is published.
+    The guarantee of a release from the jittered rows is the same as from the rows themselves, for
+    a row as for a person with all their rows. The noise of a row is independent of all others and
+    of what the row holds. So the noise of two neighbouring data sets can be thought of as drawn
+    together: everybody who is in both has the same, and the jittered data sets are neighbours too.
+    A release is private for each such pair, hence also on average over the noise.
+
+    That average is needed where a person may have any number of rows. Noise that is known in
+    advance, from a seed, goes by position: with one row more of one person, everybody behind them
+    gets another noise, all jittered rows move, and that can be seen in what is released. (Where
+    each row is a person of its own positions stay what they are, and even published noise would
+    do no harm.)
 
     Released covariances are those of the jittered rows: width^2 / 12 is added to the variance of
     a column, and means stay where they are. A value on a grid of that width is given back by
@@ -113,10 +124,20 @@ def jittered(
     named: Any = getattr(X, "columns", None) if columns is None else columns
     rows = finite_array(X, "X", (None, None)).copy()
     width = jitter_widths(widths, rows.shape[1], columns=None if named is None else list(named))
-    generator = np.random.default_rng(rng)
-    # one draw per row and column, whatever the widths: the noise of a row is fixed by its position
-    noise = generator.random(rows.shape)
+    # one draw per row and column, whatever the widths
+    noise = _secret(rows.shape) if rng is None else np.random.default_rng(rng).random(rows.shape)
     noise -= 0.5
     noise *= width
     rows += noise
     return rows
+
+
+def _secret(shape: tuple[int, ...]) -> Array:
+    """Cryptographic draws, uniform on the multiples of 2^-53 in [0, 1)."""
+    draws = np.empty(shape)
+    flat = draws.reshape(-1)
+    for start in range(0, flat.size, _CHUNK):
+        part = flat[start : start + _CHUNK]
+        bits = np.frombuffer(secrets.token_bytes(8 * part.size), dtype=np.uint64)
+        part[:] = (bits >> np.uint64(11)) * 2.0**-53
+    return draws

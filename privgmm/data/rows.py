@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,18 +20,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.content import MAX_BYTES, file_bytes
 from privgmm.data.datasets import sample_names, sample_path
 from privgmm.data.fingerprint import content_fingerprint, file_fingerprint
+from privgmm.data.identifiers import named_identifiers
 from privgmm.data.tables import (
-    MAX_BYTES,
+    FILL_IN,
+    Layout,
+    Reading,
     Table,
     check_choice,
-    file_bytes,
+    check_names,
+    listed,
     person_numbers,
     read_labels,
     read_table,
 )
-from privgmm.errors import InvalidInput
+from privgmm.errors import InvalidInput, SuspectColumn
 
 __all__ = [
     "FileSource",
@@ -38,9 +44,10 @@ __all__ = [
     "RowSource",
     "RowsLike",
     "SampleSource",
+    "check_finite",
     "check_spread",
     "checked_groups",
-    "checked_rows",
+    "checked_source",
     "is_sample",
     "row_source",
 ]
@@ -59,12 +66,26 @@ class RowSource(abc.ABC):
         The d names.
     n_rows : int
         n.
+    reading : Reading, optional
+        How the file was read, if it is one.
+    left_out : sequence of str
+        Columns of the file that were not asked for.
     """
 
-    def __init__(self, *, name: str, columns: Sequence[str], n_rows: int) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        columns: Sequence[str],
+        n_rows: int,
+        reading: Reading | None = None,
+        left_out: Sequence[str] = (),
+    ) -> None:
         self.name = name
         self.columns = tuple(columns)
         self.n_rows = n_rows
+        self.reading = reading
+        self.left_out = tuple(left_out)
 
     @property
     def n_features(self) -> int:
@@ -124,19 +145,26 @@ class MemorySource(RowSource):
         NumPy, pandas, polars, pyarrow, or nested sequences.
     columns : sequence of str, optional
         What to take, in this order; all columns by default. Those of an array are ``x1 … xd``.
+    without : sequence of str
+        Which not to take where `columns` are left open.
     """
 
-    def __init__(self, table: Any, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, table: Any, columns: Sequence[str] | None = None, without: Sequence[str] = ()
+    ) -> None:
         names = _frame_names(table)
         if names is None:
             table = _table_of_numbers(table)
             names = [f"x{j + 1}" for j in range(table.shape[1])]
+        if columns is None and without:
+            check_choice(without, names, "X")
+            columns = [name for name in names if name not in without]
         if columns is None:
-            values = _table_of_numbers(table)
+            values = _all_numbers(table, names)
         else:
             check_choice(columns, names, "X")
             values = np.column_stack(
-                [_numbers(_column(table, names.index(name))) for name in columns]
+                [_numbers(_column(table, names.index(name)), name) for name in columns]
             )
         super().__init__(
             name="data", columns=names if columns is None else columns, n_rows=len(values)
@@ -146,12 +174,7 @@ class MemorySource(RowSource):
     @cached_property
     def _rows(self) -> Array:
         rows = np.ascontiguousarray(self._values, dtype=np.float64)
-        bad = (~np.isfinite(rows)).any(axis=1)
-        if bad.any():
-            raise InvalidInput(
-                f"X must be finite, but {int(bad.sum())} of {self.n_rows} rows hold NaN or "
-                f"infinity (the first is row {int(np.argmax(bad))}): drop or impute them"
-            )
+        check_finite(rows)
         return rows
 
     @cached_property
@@ -194,15 +217,25 @@ class FileSource(RowSource):
     Parameters
     ----------
     content : bytes
-        The whole file.
+        The whole file, unpacked.
     table : Table
         The columns taken, read from the content.
     name : str
+    layout : Layout, optional
+        How the file is written; for columns that are read later.
     """
 
-    def __init__(self, content: bytes, table: Table, name: str) -> None:
-        super().__init__(name=name, columns=table.columns, n_rows=len(table.rows))
-        self._content, self._table = content, table
+    def __init__(
+        self, content: bytes, table: Table, name: str, layout: Layout | None = None
+    ) -> None:
+        super().__init__(
+            name=name,
+            columns=table.columns,
+            n_rows=len(table.rows),
+            reading=table.reading,
+            left_out=table.left_out,
+        )
+        self._content, self._table, self._layout = content, table, layout
 
     @cached_property
     def fingerprint(self) -> str:
@@ -219,21 +252,21 @@ class FileSource(RowSource):
 
     def labels(self, column: str) -> IntArray:
         """Who each row belongs to, by any column of the file."""
-        return read_labels(self._content, column)
+        return read_labels(self._content, column, layout=self._layout)
 
     def choose(self, columns: Sequence[str]) -> FileSource:
         """The same rows with these columns of the file, which is not read from the disk again."""
-        return type(self)(self._content, self._table_of(columns), self.name)
+        return type(self)(self._content, self._table_of(columns), self.name, self._layout)
 
     def _table_of(self, columns: Sequence[str]) -> Table:
         names = self._table.columns
         if not set(columns) <= set(names):
-            return read_table(self._content, columns=columns)
+            return read_table(self._content, columns=columns, layout=self._layout)
         check_choice(columns, names)
         rows = np.take(self._table.rows, [names.index(name) for name in columns], axis=1)
         rows.setflags(write=False)
         left_out = (*self._table.left_out, *(name for name in names if name not in columns))
-        return Table(rows, tuple(columns), left_out)
+        return Table(rows, tuple(columns), left_out, self._table.reading)
 
 
 class SampleSource(FileSource):
@@ -253,7 +286,15 @@ class SampleSource(FileSource):
 
 
 def row_source(
-    X: RowsLike, columns: Sequence[str] | None = None, *, max_bytes: int = MAX_BYTES
+    X: RowsLike,
+    columns: Sequence[str] | None = None,
+    *,
+    without: Sequence[str] = (),
+    header: bool | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    name: str | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> RowSource:
     """Rows from anything that holds a table.
 
@@ -263,10 +304,22 @@ def row_source(
         A path or str names a CSV or Parquet file, or one of `sample_names` where there is no such
         file; bytes are the content of a file. The file is opened once, here.
     columns : sequence of str, optional
-        What to take, in this order. By default every column of a table in memory, and of a file
-        every column that holds numbers only.
+        What to take, in this order. By default every column, and all must hold numbers: which
+        ones are taken must not hang on what single cells hold.
+    without : sequence of str
+        Which not to take where `columns` are left open: who a row belongs to, for instance.
+    header, separator, decimal
+        How a CSV file is written, see `privgmm.data.tables.Layout`; by default its first line holds
+        names in words, and says what separates cells.
+    name : str, optional
+        What people call the content, where it is given as bytes.
     max_bytes : int
         Refuse a larger file.
+
+    Warns
+    -----
+    SuspectColumn
+        If all columns are taken, unasked, and one has the name of an identifier.
 
     Examples
     --------
@@ -275,18 +328,37 @@ def row_source(
     (272, ('waiting',), 'sample old_faithful')
     """
     if isinstance(X, RowSource):
+        if columns is None and without:
+            columns = [name for name in X.columns if name not in without]
         return X if columns is None else X.choose(columns)
-    if isinstance(X, bytes):
-        return FileSource(X, read_table(X, columns=columns, max_bytes=max_bytes), "file")
-    if isinstance(X, str | os.PathLike):
-        shipped = is_sample(X)
-        path = sample_path(str(X)) if shipped else Path(X)
-        content = file_bytes(path, max_bytes=max_bytes)
-        table = read_table(content, columns=columns, max_bytes=max_bytes)
+    layout = Layout(header, separator, decimal)
+    source: RowSource
+    if isinstance(X, str | os.PathLike | bytes):
+        shipped = not isinstance(X, bytes) and is_sample(X)
+        origin = X if isinstance(X, bytes) else sample_path(str(X)) if shipped else Path(X)
+        content = file_bytes(origin, max_bytes=max_bytes)
+        table = read_table(
+            content, columns=columns, without=without, layout=layout, max_bytes=max_bytes
+        )
         if shipped:
             return SampleSource(content, table, str(X))
-        return FileSource(content, table, path.name)
-    return MemorySource(X, columns)
+        called = origin.name if isinstance(origin, Path) else name or "file"
+        source = FileSource(content, table, called, layout)
+    else:
+        if layout.said:
+            raise InvalidInput(
+                f"{', '.join(layout.said)} is for files, and X is none: leave it out"
+            )
+        source = MemorySource(X, columns, without)
+    if columns is None and (found := named_identifiers(source.columns)):
+        warnings.warn(
+            SuspectColumn(
+                f"column {listed(found)} looks like a number of rows or persons: name the columns "
+                "to take, without it, or with it if it was measured"
+            ),
+            stacklevel=2,
+        )
+    return source
 
 
 def is_sample(X: str | os.PathLike[str]) -> bool:
@@ -298,23 +370,34 @@ def is_sample(X: str | os.PathLike[str]) -> bool:
 # nothing for them.
 
 
-def checked_rows(X: RowsLike, n_features: int) -> Array:
-    """All rows as finite floats (n, d) with as many columns as planned, or a clear error."""
+def checked_source(X: RowsLike, n_features: int) -> RowSource:
+    """A source of as many columns as planned, or a clear error."""
     source = row_source(X)
     if source.n_features != n_features:
         raise InvalidInput(
             f"X has {source.n_features} columns, the plan is for {n_features}: choose as many "
             "columns, or make another plan"
         )
-    return source.rows()
+    return source
 
 
-def check_spread(rows: Array) -> None:
+def check_finite(rows: Array) -> None:
+    """Refuse rows (n, d) that hold anything but finite numbers, and say what to do about them."""
+    bad = (~np.isfinite(rows)).any(axis=1)
+    if bad.any():
+        raise InvalidInput(
+            f"X must be finite, but {int(bad.sum())} of {len(rows)} rows hold NaN or "
+            f"infinity (the first is row {int(np.argmax(bad))}): {FILL_IN}"
+        )
+
+
+def check_spread(rows: Array, columns: Sequence[str] | None = None) -> None:
     """Refuse columns (n, d) that hold one value only; there must be a row."""
     flat = np.flatnonzero(rows.max(axis=0) == rows.min(axis=0))
     if flat.size:
+        named = flat.tolist() if columns is None else listed([columns[j] for j in flat.tolist()])
         raise InvalidInput(
-            f"X has constant columns {flat.tolist()}: no covariance can be fitted; drop them"
+            f"X has constant columns {named}: no covariance can be fitted; take the others"
         )
 
 
@@ -331,6 +414,17 @@ def checked_groups(groups: npt.ArrayLike, n_rows: int) -> npt.NDArray[Any]:
 # Tables in memory
 
 
+def _all_numbers(table: Any, names: Sequence[str]) -> npt.NDArray[Any]:
+    """All columns, or an error that names the one that holds something else."""
+    try:
+        return _table_of_numbers(table)
+    except InvalidInput:
+        if not isinstance(table, np.ndarray):
+            for place, name in enumerate(names):
+                _numbers(_column(table, place), name)
+        raise
+
+
 def _table_of_numbers(data: Any) -> npt.NDArray[Any]:
     values = _numbers(data)
     if values.ndim != 2:
@@ -338,20 +432,23 @@ def _table_of_numbers(data: Any) -> npt.NDArray[Any]:
     return values
 
 
-def _numbers(data: Any) -> npt.NDArray[Any]:
+def _numbers(data: Any, name: str | None = None) -> npt.NDArray[Any]:
     """An array of a real kind; whether its numbers are finite is another question."""
+    what = "X" if name is None else f"column {name!r}"
     try:
         values = np.asarray(data)
     except ValueError as problem:
-        raise InvalidInput(f"X must be a table of numbers: {problem}") from problem
+        raise InvalidInput(f"{what} must be a table of numbers: {problem}") from problem
     if values.dtype.kind == "c":
-        raise InvalidInput("X must hold numbers only: complex ones have no order; take real parts")
+        raise InvalidInput(
+            f"{what} must hold numbers only: complex ones have no order; take real parts"
+        )
     if values.dtype.kind not in "fiub":
         try:
             values = np.asarray(data, dtype=np.float64)
         except (TypeError, ValueError) as problem:
             raise InvalidInput(
-                f"X must hold numbers only: {problem}; choose the numeric columns"
+                f"{what} must hold numbers only: {problem}; choose the numeric columns"
             ) from problem
     return values
 
@@ -361,7 +458,13 @@ def _frame_names(table: Any) -> list[str] | None:
     names = getattr(table, "column_names", None)  # pyarrow, whose columns are the values
     if names is None:
         names = getattr(table, "columns", None)
-    return None if names is None else [str(name) for name in names]
+    if names is None:
+        return None
+    # numbers that count columns are what frames without names have; in words they may be a row
+    written = [name for name in names if isinstance(name, str)]
+    if written != [str(place) for place in range(len(written))]:
+        check_names(written, "read the file again without a line of names, or rename the columns")
+    return [str(name) for name in names]
 
 
 def _column(table: Any, place: int) -> Any:

@@ -2,20 +2,32 @@
 
 `datasets` puts what comes out of here into a `Dataset`. A file is judged by its bytes, not by
 its name; its size, and for Parquet the size it claims to unpack to, are checked before anything
-is unpacked. Rows are never dropped or filled in: that choice belongs to whoever owns the data,
-because a data-dependent repair is not part of any privacy guarantee.
+is unpacked.
+
+What a table looks like must not hang on what single cells hold, or two tables that differ in one
+row would be published in two shapes, which no noise hides. So:
+
+- Separator, names and encoding come from the line of names, which is public, or from the caller.
+- Every line after it is one row. Rows are never dropped, merged or filled in, and a column is left
+  out only by whoever names the columns to take.
+- Each cell is read by itself, and becomes the same number whatever the other cells hold.
+- A cell that cannot be read is an error, in a table that could be read before and after.
+
+Errors name columns, rows and cells. They are for the holder of the data: nothing was computed and
+nothing spent, and they do not belong into a publication.
 """
 
 from __future__ import annotations
 
+import abc
 import csv
 import dataclasses
 import io
-import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,29 +36,132 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.content import MAX_BYTES, file_bytes
 from privgmm.errors import InvalidInput
 
 __all__ = [
-    "MAX_BYTES",
+    "FILL_IN",
     "MAX_UNPACKED",
+    "ColumnKind",
+    "Layout",
+    "Reading",
     "Table",
     "check_choice",
+    "check_names",
+    "column_kinds",
     "column_names",
-    "file_bytes",
+    "listed",
     "numeric_columns",
     "person_numbers",
     "read_labels",
     "read_table",
 ]
 
-MAX_BYTES = 512 * 2**20
-"""Largest file read unless the caller says otherwise, in bytes."""
-
 MAX_UNPACKED = 2 * 2**30
 """Most memory a table may ask for once unpacked, in bytes."""
 
-_DELIMITERS = ",;\t|"
+FILL_IN = (
+    "fill them in by a rule that looks at no other row (a fixed value, say), or leave the column "
+    "out; do not drop rows: how many there are is published, and would then depend on what single "
+    "rows hold"
+)
+"""What to do about missing values."""
+
+ColumnKind = Literal["numbers", "text", "mixed", "empty"]
+"""What the cells of a column are, missing ones aside."""
+
+_SEPARATORS = ",;\t|"
+_SEPARATOR_WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
+_DECIMAL_WORDS = {".": "a decimal point", ",": "a decimal comma", ".,": "a decimal point or comma"}
+_MISSING = frozenset(pacsv.ConvertOptions().null_values) - {""} | {"?", "-", "None", "none"}
+_FIRST = 2**20
 _SHOWN = 5
+
+
+# What is asked and what was found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """How a CSV file is written, as far as the caller says so. Public, like the names of columns.
+
+    Parameters
+    ----------
+    header : bool or None
+        Whether the first line holds the names of the columns. None: it does, and names that are
+        numbers are refused, because they may well be the first person.
+    separator : str or None
+        Stands between cells. None: whichever of comma, semicolon, tab and bar parts the line of
+        names into most; without names, a comma.
+    decimal : {".", ","} or None
+        The decimal sign. None: a point in a file separated by commas; elsewhere either of the two,
+        as long as all columns taken keep to one of them.
+    """
+
+    header: bool | None = None
+    separator: str | None = None
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.header is not None and not isinstance(self.header, bool):
+            raise InvalidInput(f"header must be True, False or None, got {self.header!r}")
+        if self.separator is not None and (
+            not isinstance(self.separator, str)
+            or len(self.separator) != 1
+            or not self.separator.isascii()
+            or self.separator.isalnum()
+            or self.separator in '"\r\n.+-\0'
+        ):
+            raise InvalidInput(
+                f"separator must be one character, like ',' or ';', got {self.separator!r}"
+            )
+        if self.decimal is not None and self.decimal not in (".", ","):
+            raise InvalidInput(f"decimal must be '.' or ',', got {self.decimal!r}")
+        if self.decimal is not None and self.decimal == self.separator:
+            raise InvalidInput(f"separator and decimal must differ, both are {self.decimal!r}")
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What was set."""
+        named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file was read. It follows from the caller's words and the line of names alone.
+
+    Parameters
+    ----------
+    format : {"CSV", "Parquet"}
+    separator : str or None
+    decimal : str or None
+        ".", ",", or ".," where either would do.
+    header : bool or None
+    encoding : str or None
+        Of the names; numbers are the same in all of them.
+    """
+
+    format: str
+    separator: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+
+    def __str__(self) -> str:
+        if self.separator is None or self.decimal is None:
+            return self.format
+        separator = _SEPARATOR_WORDS.get(self.separator, repr(self.separator))
+        names = "names in the first line" if self.header else "no line of names"
+        encoding = "" if self.encoding is None else f", {self.encoding}"
+        return (
+            f"{self.format} with {separator} between cells, {_DECIMAL_WORDS[self.decimal]}, "
+            f"{names}{encoding}"
+        )
+
+    def to_dict(self) -> dict[str, str | bool | None]:
+        """Plain values."""
+        return dataclasses.asdict(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,18 +175,25 @@ class Table:
     columns : tuple of str
         The d names, in the order of the array.
     left_out : tuple of str
-        Columns of the file that were not taken.
+        Columns of the file that the caller did not ask for.
+    reading : Reading
     """
 
     rows: Array
     columns: tuple[str, ...]
     left_out: tuple[str, ...]
+    reading: Reading
+
+
+# The questions
 
 
 def read_table(
     source: str | Path | bytes,
     *,
     columns: Sequence[str] | None = None,
+    without: Sequence[str] = (),
+    layout: Layout | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Table:
     """Read the chosen columns of a CSV or Parquet file as numbers.
@@ -79,60 +201,91 @@ def read_table(
     Parameters
     ----------
     source : path or bytes
-        A file, or the content of one. CSV may be comma, semicolon, tab or bar separated, quoted,
-        in UTF-8, UTF-16 or Latin-1, with decimal commas, with or without a line of names.
+        A file, or the content of one, packed by gzip or not. CSV may be quoted, in UTF-8, UTF-16
+        or Latin-1; one line is one row.
     columns : sequence of str, optional
-        What to take, in this order. By default every column that holds numbers only.
+        What to take, in this order. By default every column, and all must hold numbers.
+    without : sequence of str
+        Which not to take where `columns` are left open.
+    layout : Layout, optional
+        How a CSV file is written.
     max_bytes : int
         Refuse a larger file.
 
     Raises
     ------
     InvalidInput
-        If the file is missing, empty, too large or malformed, or if a chosen column is absent,
-        holds something that is not a number, or has missing or infinite values.
+        If the file is missing, empty, too large or malformed, or if a column to be taken is
+        absent, holds something that is not a number, or has missing or infinite values.
     """
-    table = _arrow_table(file_bytes(source, max_bytes=max_bytes), columns)
-    if table.num_rows == 0:
-        raise InvalidInput("the file has column names but no rows of data")
-    names = list(table.column_names)
+    file = _opened(file_bytes(source, max_bytes=max_bytes), layout)
     if columns is None:
-        chosen = [name for name in names if _is_numeric(table.column(name))]
+        if without:
+            check_choice(without, file.names)
+        chosen = [name for name in file.names if name not in without]
         if not chosen:
-            raise InvalidInput(f"no column holds numbers only; the file has {_listed(names)}")
+            raise InvalidInput(f"no column is left beside {listed(without)}")
     else:
         chosen = list(columns)
-        check_choice(chosen, names)
-    rows = np.empty((table.num_rows, len(chosen)))
-    for j, name in enumerate(chosen):
-        rows[:, j] = _numbers(table.column(name), name)
+        check_choice(chosen, file.names)
+    rows = file.numbers(chosen, asked=columns is not None)
+    if not len(rows):
+        raise InvalidInput("the file has column names but no rows of data")
     rows.setflags(write=False)
-    left_out = tuple(name for name in names if name not in chosen)
-    return Table(rows, tuple(chosen), left_out)
+    left_out = tuple(name for name in file.names if name not in chosen)
+    return Table(rows, tuple(chosen), left_out, file.reading)
 
 
-def numeric_columns(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
-    """Names of the columns that hold numbers only (missing values allowed)."""
-    table = _arrow_table(file_bytes(source, max_bytes=max_bytes), None)
-    return tuple(name for name in table.column_names if _is_numeric(table.column(name)))
-
-
-def column_names(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> tuple[str, ...]:
+def column_names(
+    source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
+) -> tuple[str, ...]:
     """Names of all columns, whatever they hold."""
-    return tuple(_arrow_table(file_bytes(source, max_bytes=max_bytes), None).column_names)
+    return tuple(_opened(file_bytes(source, max_bytes=max_bytes), layout).names)
 
 
-def read_labels(source: str | Path | bytes, column: str, *, max_bytes: int = MAX_BYTES) -> IntArray:
-    """A number (n,) for each row of one column of any kind, the same for the same value."""
-    table = _arrow_table(file_bytes(source, max_bytes=max_bytes), [column])
-    check_choice([column], table.column_names)
-    return person_numbers(table.column(column), column)
+def column_kinds(
+    source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
+) -> dict[str, ColumnKind]:
+    """What the cells of each column are, by its name. NOT private: for the holder of the data.
+
+    One row more or less never makes "numbers" of "text" or the other way round, in two rows or
+    more: "mixed" is between them.
+    """
+    file = _opened(file_bytes(source, max_bytes=max_bytes), layout)
+    return file.kinds(file.names)
+
+
+def numeric_columns(
+    source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
+) -> tuple[str, ...]:
+    """Names of the columns that hold numbers only (missing values allowed). NOT private."""
+    kinds = column_kinds(source, layout=layout, max_bytes=max_bytes)
+    return tuple(name for name, kind in kinds.items() if kind == "numbers")
+
+
+def read_labels(
+    source: str | Path | bytes,
+    column: str,
+    *,
+    layout: Layout | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> IntArray:
+    """A number (n,) for each row of one column of any kind, the same for the same value.
+
+    In a CSV file values are the same if they are written alike, spaces around them aside.
+    """
+    file = _opened(file_bytes(source, max_bytes=max_bytes), layout)
+    check_choice([column], file.names)
+    return person_numbers(file.values(column), column)
 
 
 def person_numbers(values: Any, name: str) -> IntArray:
     """A number (n,) for each value of an Arrow column, in the order in which they appear."""
     if missing := pc.sum(pc.is_null(values, nan_is_null=True)).as_py():
-        raise InvalidInput(f"column {name!r} has {missing:,} missing values: fill them")
+        raise InvalidInput(
+            f"column {name!r} has {missing:,} missing values: say who these rows belong to, and "
+            "give rows of nobody in particular a person each"
+        )
     try:
         codes: IntArray = values.combine_chunks().dictionary_encode().indices.to_numpy()
     except pa.ArrowNotImplementedError as problem:
@@ -143,83 +296,162 @@ def person_numbers(values: Any, name: str) -> IntArray:
     return codes.astype(np.int64)
 
 
-def file_bytes(source: str | Path | bytes, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """The content of a file, which is opened once; bytes are checked and given back."""
-    if isinstance(source, bytes):
-        _check_file_size(len(source), max_bytes)
-        data = source
-    else:
-        try:
-            data = _read(Path(source), max_bytes)
-        except (OSError, ValueError) as problem:
-            if isinstance(problem, InvalidInput):
-                raise
-            raise InvalidInput(f"cannot read {str(source)!r}: {problem}") from problem
-    if not data or data.isspace():
-        raise InvalidInput("the file is empty")
-    return data
-
-
-def _read(path: Path, max_bytes: int) -> bytes:
-    if not path.exists():
-        raise InvalidInput(f"there is no file {str(path)!r}: check the path")
-    if not path.is_file():
-        raise InvalidInput(f"{str(path)!r} is not a file: name one CSV or Parquet file")
-    with path.open("rb") as file:
-        _check_file_size(os.fstat(file.fileno()).st_size, max_bytes)
-        return file.read()
-
-
-def _check_file_size(size: int, max_bytes: int) -> None:
-    if size > max_bytes:
+def check_choice(chosen: Sequence[str], names: Sequence[str], whose: str = "the file") -> None:
+    """Refuse a choice of columns that are not there, or that are named twice."""
+    if not chosen:
+        raise InvalidInput("columns must name at least one column")
+    missing = [name for name in chosen if name not in names]
+    if missing:
         raise InvalidInput(
-            f"the file has {size:,} bytes and the limit is {max_bytes:,}: "
-            "take a sample of its rows, or raise max_bytes"
+            f"there is no column {listed(missing)}; {whose} has {listed(names)}: choose distinct "
+            "names among these"
+        )
+    if len(set(chosen)) != len(chosen):
+        raise InvalidInput(f"columns must be distinct, got {listed(chosen)}")
+
+
+def check_names(names: Sequence[str], remedy: str) -> None:
+    """Refuse names that are numbers or missing values: they may be a person, and are published."""
+    odd = [name for name in names if _is_number(name) or name.strip() in _MISSING]
+    if odd:
+        raise InvalidInput(
+            f"names of columns are published, and {listed(odd)} may be the first row of data: "
+            f"{remedy}"
         )
 
 
-def _arrow_table(data: bytes, columns: Sequence[str] | None) -> Any:
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, not too many."""
+    shown = ", ".join(repr(name) for name in names[:12])
+    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+# Files
+
+
+class _File(abc.ABC):
+    """A file whose names are known and whose cells are not read yet.
+
+    Parameters
+    ----------
+    names : list of str
+        Of all columns, distinct.
+    reading : Reading
+    """
+
+    def __init__(self, names: list[str], reading: Reading) -> None:
+        self.names, self.reading = names, reading
+
+    @abc.abstractmethod
+    def numbers(self, chosen: Sequence[str], *, asked: bool) -> Array:
+        """The columns as finite numbers (n, d), or an error.
+
+        Where nobody asked for these columns, all of them are to be taken, and one that holds
+        something else is not left out: whether it would be could hang on one cell.
+        """
+
+    @abc.abstractmethod
+    def values(self, name: str) -> Any:
+        """The cells of a column as an Arrow array of any type, null where missing."""
+
+    @abc.abstractmethod
+    def kinds(self, names: Sequence[str]) -> dict[str, ColumnKind]:
+        """What the cells of these columns are."""
+
+
+def _opened(data: bytes, layout: Layout | None) -> _File:
+    layout = Layout() if layout is None else layout
     if data[:4] == b"PAR1":
-        return _parquet(data, columns)
-    if data[:2] == b"\x1f\x8b" or data[:4] == b"PK\x03\x04":
-        raise InvalidInput("the file is compressed or a spreadsheet: save it as CSV or Parquet")
-    return _csv(data)
+        if layout.said:
+            raise InvalidInput(
+                f"{', '.join(layout.said)} cannot be set for a Parquet file, which says so itself: "
+                "leave it out"
+            )
+        return _Parquet(data)
+    if data[:4] == b"PK\x03\x04":
+        raise InvalidInput("the file is an archive or a spreadsheet: save it as CSV or Parquet")
+    return _Csv(data, layout)
+
+
+def _unasked(text: Sequence[str], names: Sequence[str]) -> str:
+    """Why columns that nobody asked for cannot be taken."""
+    rest = [name for name in names if name not in text]
+    choice = f", {listed(rest)} for instance" if rest else ""
+    which = f"{'columns' if len(text) > 1 else 'column'} {listed(text)}"
+    return (
+        f"there are no numbers in {which}, and no column is left out unasked: name those to take "
+        f"(columns=, --columns){choice}"
+    )
+
+
+def _finite(values: Array, name: str, where: str = "") -> Array:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size == len(values) > 0:
+        raise InvalidInput(f"column {name!r} is empty: choose another column")
+    if bad.size:
+        shown = ", ".join(f"{row + 1:,}" for row in bad[:_SHOWN])
+        more = ", …" if bad.size > _SHOWN else ""
+        raise InvalidInput(
+            f"column {name!r} has {bad.size:,} missing or infinite values, in data rows {shown}"
+            f"{more}{where}: {FILL_IN}"
+        )
+    return values
 
 
 # Parquet
 
 
-def _parquet(data: bytes, columns: Sequence[str] | None) -> Any:
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-        metadata, schema = file.metadata, file.schema_arrow
-    except (pa.ArrowException, OSError, ValueError) as problem:
-        raise InvalidInput(f"the Parquet file is damaged: {_first_line(problem)}") from problem
-    names = list(schema.names)
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InvalidInput(f"several columns have the name {_listed(twice)}: rename them")
-    if columns is not None:
-        check_choice(list(columns), names)
-    wanted = [
-        name
-        for name in names
-        if (columns is None and _numeric_type(schema.field(name).type))
-        or (columns is not None and name in columns)
-    ]
-    _check_unpacked_size(metadata, [schema.field(name).type for name in wanted])
-    try:
-        table = file.read(columns=wanted)
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
-        raise InvalidInput(f"the Parquet file is damaged: {_first_line(problem)}") from problem
-    if table.num_rows != metadata.num_rows:
-        raise InvalidInput(
-            f"the Parquet file claims {metadata.num_rows:,} rows and holds {table.num_rows:,}"
-        )
-    # The columns that were not read stay visible as names, so that errors can list them.
-    for name in names:
-        if name not in wanted:
-            table = table.append_column(name, pa.nulls(table.num_rows))
-    return table.select(names)
+class _Parquet(_File):
+    """A Parquet file: names and types are those of its schema."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            self._file = pq.ParquetFile(pa.BufferReader(data))
+            self._metadata, self._schema = self._file.metadata, self._file.schema_arrow
+        except (pa.ArrowException, OSError, ValueError) as problem:
+            raise InvalidInput(f"the Parquet file is damaged: {_sentence(problem)}") from problem
+        names = list(self._schema.names)
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise InvalidInput(f"several columns have the name {listed(twice)}: rename them")
+        if names != [str(place) for place in range(len(names))]:
+            check_names(names, "give the columns names in words, and write the file again")
+        super().__init__(names, Reading("Parquet"))
+
+    def numbers(self, chosen: Sequence[str], *, asked: bool) -> Array:
+        kinds = self.kinds(chosen)
+        if not asked and (text := [name for name in chosen if kinds[name] != "numbers"]):
+            raise InvalidInput(_unasked(text, chosen))
+        table = self._read(chosen)
+        rows = np.empty((table.num_rows, len(chosen)))
+        for j, name in enumerate(chosen):
+            column = table.column(name)
+            if kinds[name] != "numbers":
+                _refuse_text(column, name)
+            values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            rows[:, j] = _finite(values, name)
+        return rows
+
+    def values(self, name: str) -> Any:
+        return self._read([name]).column(name)
+
+    def kinds(self, names: Sequence[str]) -> dict[str, ColumnKind]:
+        return {
+            name: "numbers" if _numeric_type(self._schema.field(name).type) else "text"
+            for name in names
+        }
+
+    def _read(self, wanted: Sequence[str]) -> Any:
+        _check_unpacked_size(self._metadata, [self._schema.field(name).type for name in wanted])
+        try:
+            table = self._file.read(columns=list(wanted))
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
+            raise InvalidInput(f"the Parquet file is damaged: {_sentence(problem)}") from problem
+        if table.num_rows != self._metadata.num_rows:
+            raise InvalidInput(
+                f"the Parquet file claims {self._metadata.num_rows:,} rows and holds "
+                f"{table.num_rows:,}"
+            )
+        return table
 
 
 def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
@@ -241,152 +473,10 @@ def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
         )
 
 
-# CSV
-
-
-def _csv(data: bytes) -> Any:
-    text = _utf8(data)
-    first = _first_record(text)
-    delimiter = max(_DELIMITERS, key=lambda mark: len(_fields(first, mark)))
-    fields = _fields(first, delimiter)
-    has_names = not all(_parses(field, delimiter) for field in fields)
-    names = _unique(fields) if has_names else [f"column {i + 1}" for i in range(len(fields))]
-    read = pacsv.ReadOptions(
-        column_names=names, skip_rows_after_names=int(has_names), use_threads=False
-    )
-    parse = pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in text)
-    points = [".", ","] if delimiter != "," else ["."]
-    tables = [_parsed_csv(text, read, parse, point) for point in points]
-    # With a decimal comma more columns turn out to be numbers than with a decimal point.
-    return max(
-        tables, key=lambda table: sum(_is_numeric(table.column(n)) for n in table.column_names)
-    )
-
-
-def _parsed_csv(text: bytes, read: Any, parse: Any, decimal_point: str) -> Any:
-    def attempt(**types: Any) -> Any:
-        convert = pacsv.ConvertOptions(
-            decimal_point=decimal_point, strings_can_be_null=True, **types
-        )
-        return pacsv.read_csv(pa.BufferReader(text), read, parse, convert)
-
-    try:
-        try:
-            return attempt()
-        except pa.ArrowInvalid as problem:
-            if "conversion error" not in str(problem):
-                raise
-            # The types guessed from the first block do not hold further down: take every
-            # column as text, so that the offending value can be named.
-            table = attempt(column_types={name: pa.string() for name in read.column_names})
-            return _with_numbers(table, decimal_point)
-    except pa.ArrowInvalid as problem:
-        said = _first_line(problem)
-        if "Empty CSV" in said:
-            raise InvalidInput("the file has column names but no rows of data") from problem
-        raise InvalidInput(
-            f"the CSV file is ragged or broken: {said} (rows are counted with the line of names)"
-        ) from problem
-
-
-def _with_numbers(table: Any, decimal_point: str) -> Any:
-    for i, name in enumerate(table.column_names):
-        text = table.column(name)
-        if decimal_point != ".":
-            text = pc.replace_substring(text, decimal_point, ".")
-        try:
-            table = table.set_column(i, name, pc.cast(text, pa.float64()))
-        except pa.ArrowInvalid:
-            continue  # it stays text, which is what it is
-    return table
-
-
-def _utf8(data: bytes) -> bytes:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return _decoded(data, "utf-16").encode()
-    if b"\x00" in data[:4096]:
-        raise InvalidInput("the file is neither CSV nor Parquet: it holds binary data")
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1").encode()
-    return data
-
-
-def _decoded(data: bytes, encoding: str) -> str:
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as problem:
-        raise InvalidInput(f"the file is not valid {encoding}: {problem.reason}") from problem
-
-
-def _first_record(text: bytes) -> str:
-    """The first line that is not blank, with line breaks inside quotes kept."""
-    lines = io.StringIO(text[: 2**20].decode("utf-8", errors="ignore"), newline="")
-    record = ""
-    for line in lines:
-        record += line
-        if record.strip() and record.count('"') % 2 == 0:
-            break
-        if not record.strip():
-            record = ""
-    return record.strip("\r\n")
-
-
-def _fields(record: str, delimiter: str) -> list[str]:
-    return next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter), [""])
-
-
-def _parses(field: str, delimiter: str) -> bool:
-    text = field.strip()
-    if delimiter != ",":
-        text = text.replace(",", ".")
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _unique(fields: Sequence[str]) -> list[str]:
-    names: list[str] = []
-    for i, field in enumerate(fields):
-        base = field.strip() or f"column {i + 1}"
-        name, copy = base, 1
-        while name in names:
-            copy += 1
-            name = f"{base} ({copy})"
-        names.append(name)
-    return names
-
-
-# Columns to numbers
-
-
 def _numeric_type(kind: Any) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
-
-
-def _is_numeric(column: Any) -> bool:
-    return _numeric_type(column.type)
-
-
-def _numbers(column: Any, name: str) -> Array:
-    if not _is_numeric(column):
-        _refuse_text(column, name)
-    values: Array = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        shown = ", ".join(f"{row + 1:,}" for row in bad[:_SHOWN])
-        more = ", …" if bad.size > _SHOWN else ""
-        raise InvalidInput(
-            f"column {name!r} has {bad.size:,} missing or infinite values, in data rows {shown}"
-            f"{more}: drop or impute them before loading"
-        )
-    return values
 
 
 def _refuse_text(column: Any, name: str) -> None:
@@ -394,7 +484,7 @@ def _refuse_text(column: Any, name: str) -> None:
         raise InvalidInput(f"column {name!r} is empty: choose another column")
     for row, value in enumerate(column):
         plain = value.as_py()
-        if plain is not None and not (isinstance(plain, str) and _parses(plain, ",")):
+        if plain is not None and not (isinstance(plain, str) and _is_number(plain)):
             raise InvalidInput(
                 f"column {name!r} must hold numbers, but data row {row + 1:,} holds "
                 f"{str(plain)[:40]!r}: choose another column, or clean this one"
@@ -402,24 +492,256 @@ def _refuse_text(column: Any, name: str) -> None:
     raise InvalidInput(f"column {name!r} holds numbers written as text: store it as numbers")
 
 
-def check_choice(chosen: Sequence[str], names: Sequence[str], whose: str = "the file") -> None:
-    """Refuse a choice of columns that are not there, or that are named twice."""
-    if not chosen:
-        raise InvalidInput("columns must name at least one column")
-    missing = [name for name in chosen if name not in names]
-    if missing:
-        raise InvalidInput(
-            f"there is no column {_listed(missing)}; {whose} has {_listed(names)}: choose distinct "
-            "names among these"
+# CSV
+
+
+class _NotNumbers(Exception):
+    """A cell of a column that is to be read as numbers is none."""
+
+
+class _Csv(_File):
+    """A CSV file: names, separator and encoding are those of its first line.
+
+    Numbers are read as such and all other cells as bytes, so what is written in columns that are
+    not taken has no influence, in whichever encoding.
+    """
+
+    def __init__(self, data: bytes, layout: Layout) -> None:
+        text, encoding = _ascii_compatible(data)
+        named = layout.header is not False
+        first, end = _first_line(text, skip_blank=named)
+        if named:
+            line, in_line = _decoded(first)
+            encoding = encoding or in_line
+            separator = layout.separator or _separator(line)
+            fields = _fields(line, separator)
+            if line.count('"') % 2:
+                raise InvalidInput(
+                    "a quote is not closed in the first line: names of columns must not hold "
+                    "line breaks"
+                )
+            if not layout.header:
+                check_names(
+                    fields,
+                    "say header=False (--no-header) if the file has no line of names, and "
+                    "header=True (--header) if these are names",
+                )
+            names = _unique([f.strip() or f"unnamed {i + 1}" for i, f in enumerate(fields)])
+            self._body, self._before = text[end:], len(text[:end].splitlines())
+        else:
+            separator = layout.separator or ","
+            count = len(_fields(first.decode("latin-1"), separator))
+            names = [f"column {i + 1}" for i in range(count)]
+            self._body, self._before = text, 0
+        if separator == layout.decimal:
+            raise InvalidInput(
+                f"cells are separated by {separator!r}, which cannot be the decimal sign too: set "
+                "separator (--separator)"
+            )
+        decimal = layout.decimal or ("." if separator == "," else ".,")
+        super().__init__(names, Reading("CSV", separator, decimal, named, encoding))
+
+    def numbers(self, chosen: Sequence[str], *, asked: bool) -> Array:
+        for sign in self._decimals:
+            try:
+                table = self._read(chosen, pa.float64(), sign)
+            except _NotNumbers:
+                continue
+            rows = np.empty((table.num_rows, len(chosen)))
+            for j, name in enumerate(chosen):
+                values = table.column(name).to_numpy(zero_copy_only=False)
+                rows[:, j] = _finite(values, name, f" (data row 1 is line {self._before + 1:,})")
+            return rows
+        raise InvalidInput(self._complaint(chosen, asked=asked))
+
+    def values(self, name: str) -> Any:
+        cells = self._read([name], pa.binary()).column(name)
+        return pc.replace_substring_regex(cells, r"^[ \t]+|[ \t]+$", "")
+
+    def kinds(self, names: Sequence[str]) -> dict[str, ColumnKind]:
+        table = self._read(names, pa.binary())
+        return {name: self._kind(table.column(name)) for name in names}
+
+    @property
+    def _decimals(self) -> str:
+        return self.reading.decimal or "."
+
+    def _kind(self, cells: Any) -> ColumnKind:
+        found = self._looks(cells)
+        said = len(cells) - cells.null_count
+        if said == 0:
+            return "empty"
+        numbers = pc.sum(found).as_py()
+        return "numbers" if numbers == said else "mixed" if numbers else "text"
+
+    def _looks(self, cells: Any) -> Any:
+        """Which cells look like a number; null where there is nothing."""
+        mark = f"[{self._decimals}]"
+        plain = rf"(\d+{mark}?\d*|{mark}\d+)(e[+-]?\d+)?|inf|infinity|nan"
+        return pc.match_substring_regex(cells, rf"(?i)^[ \t]*[+-]?({plain})[ \t]*$")
+
+    def _read(self, wanted: Sequence[str], kind: Any, sign: str = ".") -> Any:
+        if not self._body:
+            raise InvalidInput("the file has column names but no rows of data")
+        convert = pacsv.ConvertOptions(
+            decimal_point=sign,
+            strings_can_be_null=True,
+            include_columns=list(wanted),
+            column_types=dict.fromkeys(wanted, kind),
         )
-    if len(set(chosen)) != len(chosen):
-        raise InvalidInput(f"columns must be distinct, got {_listed(chosen)}")
+        # a blank line is a row in which all is missing: skipping it would hide a row
+        parse = pacsv.ParseOptions(
+            delimiter=self.reading.separator, newlines_in_values=True, ignore_empty_lines=False
+        )
+        read = pacsv.ReadOptions(column_names=self.names, use_threads=False)
+        try:
+            table = pacsv.read_csv(pa.BufferReader(self._body), read, parse, convert)
+        except pa.ArrowInvalid as problem:
+            if "conversion error" in str(problem):
+                raise _NotNumbers from problem
+            raise InvalidInput(self._broken(problem)) from problem
+        lines = _count_lines(self._body)
+        if table.num_rows != lines:
+            # a quote that is not closed would swallow the rows after it
+            raise InvalidInput(
+                f"the file has {lines:,} lines of data and {table.num_rows:,} rows: a quote is not "
+                "closed, or a cell holds a line break; take it out, or save as Parquet"
+            )
+        return table
+
+    def _broken(self, problem: BaseException) -> str:
+        said = _sentence(problem)
+        found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", said)
+        if found is None:
+            return f"the CSV file is broken: {said}"
+        row, expected, got = (int(number) for number in found.groups())
+        return (
+            f"{self._place(row)} has {got} cells where {expected} are expected, separated by "
+            f"{self.reading.separator!r}: complete it, or say what separates cells (separator=, "
+            "--separator)"
+        )
+
+    def _place(self, row: int) -> str:
+        return f"data row {row:,} (line {self._before + row:,})"
+
+    def _complaint(self, chosen: Sequence[str], *, asked: bool) -> str:
+        """Why these columns cannot be read as numbers."""
+        table = self._read(chosen, pa.binary())
+        kinds = {name: self._kind(table.column(name)) for name in chosen}
+        text = [name for name in chosen if kinds[name] == "text"]
+        mixed = [name for name in chosen if kinds[name] == "mixed"]
+        if asked and (text or mixed):
+            name = next(name for name in chosen if name in text or name in mixed)
+            return (
+                f"column {name!r} must hold numbers, but {self._cell(table, name)}: choose another "
+                "column, or clean this one"
+            )
+        if mixed:
+            also = f" ({listed(text)}: text only)" if text else ""
+            return (
+                f"column {mixed[0]!r} mixes numbers and text: {self._cell(table, mixed[0])}: clean "
+                f"it, or name the columns to take (columns=, --columns){also}"
+            )
+        if text:
+            return f"{_unasked(text, chosen)}; {self._cell(table, text[0])}"
+        return self._two_signs(table)
+
+    def _cell(self, table: Any, name: str) -> str:
+        """The first cell that is no number."""
+        cells = table.column(name)
+        row = pc.index(pc.fill_null(self._looks(cells), True), False).as_py()
+        shown = _shown(cells[row])
+        sign = " (another decimal sign? see decimal=, --decimal)" if _is_number(shown[1:-1]) else ""
+        return f"{self._place(row + 1)} holds {shown}{sign}"
+
+    def _two_signs(self, table: Any) -> str:
+        """All cells are numbers, but not all with the same decimal sign."""
+        found = {}
+        for sign in ".,":
+            for name in table.column_names:
+                cells = table.column(name)
+                row = pc.index(pc.fill_null(pc.match_substring(cells, sign), False), True).as_py()
+                if row >= 0 and sign not in found:
+                    found[sign] = f"{_shown(cells[row])} in column {name!r}, {self._place(row + 1)}"
+        return (
+            f"decimal points and commas are mixed: {' and '.join(found.values())}; use one of them "
+            "throughout"
+        )
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:12])
-    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def _first_line(problem: BaseException) -> str:
+def _ascii_compatible(data: bytes) -> tuple[bytes, str | None]:
+    """The text in an encoding that writes ASCII as such, and the name of the one it came in."""
+    if data[:2] in _UTF_16:
+        try:
+            return data.decode("utf-16").encode(), "UTF-16"
+        except UnicodeDecodeError as problem:
+            raise InvalidInput(f"the file is not valid UTF-16: {problem.reason}") from problem
+    if b"\x00" in data[:4096]:
+        raise InvalidInput("the file is neither CSV nor Parquet: it holds binary data")
+    return data.removeprefix(b"\xef\xbb\xbf"), None
+
+
+def _first_line(text: bytes, *, skip_blank: bool) -> tuple[bytes, int]:
+    """The first line, without its break, and where the next one starts."""
+    end = 0
+    for line in text[:_FIRST].splitlines(keepends=True):
+        end += len(line)
+        if line.strip() or not skip_blank:
+            if end == _FIRST < len(text):
+                break
+            return line.rstrip(b"\r\n"), end
+    raise InvalidInput(f"the file does not begin with a line of at most {_FIRST:,} bytes")
+
+
+def _decoded(line: bytes) -> tuple[str, str]:
+    try:
+        return line.decode(), "UTF-8"
+    except UnicodeDecodeError:
+        return line.decode("latin-1"), "Latin-1"
+
+
+def _separator(line: str) -> str:
+    return max(_SEPARATORS, key=lambda mark: len(_fields(line, mark)))
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(line, newline=""), delimiter=separator), [""])
+    except csv.Error as problem:
+        raise InvalidInput(f"the first line cannot be read: {problem}") from problem
+
+
+def _unique(fields: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for field in fields:
+        name, copy = field, 1
+        while name in names:
+            copy += 1
+            name = f"{field} ({copy})"
+        names.append(name)
+    return names
+
+
+def _is_number(text: str) -> bool:
+    """Whether this is a number, with a decimal point or comma."""
+    try:
+        float(text.strip().replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _count_lines(text: bytes) -> int:
+    breaks = text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+    return breaks + (not text.endswith((b"\n", b"\r")))
+
+
+def _shown(cell: Any) -> str:
+    return repr(cell.as_py().decode("utf-8", "replace")[:40])
+
+
+def _sentence(problem: BaseException) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:200]

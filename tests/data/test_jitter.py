@@ -1,4 +1,4 @@
-"""Public jitter: it undoes rounding, row by row, and couples nothing."""
+"""Jitter: it undoes rounding, row by row, and couples nothing, also where persons have rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from privgmm.data import jitter
+from privgmm.data.datasets import load_table
 from privgmm.data.jitter import jitter_widths, jittered
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
@@ -75,6 +77,51 @@ def test_fresh_noise_unless_seeded() -> None:
     rows = np.zeros((10, 1))
     assert not np.array_equal(jittered(rows, 1.0), jittered(rows, 1.0))
     assert np.array_equal(jittered(rows, 1.0, rng=8), jittered(rows, 1.0, rng=8))
+
+
+def test_fresh_noise_is_cryptographic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def repeatable(*_: object) -> None:
+        raise AssertionError("NumPy's generator was asked")
+
+    monkeypatch.setattr(np.random, "default_rng", repeatable)
+    monkeypatch.setattr(jitter, "_CHUNK", 1_000)
+    noise = jittered(np.zeros((4_001, 3)), [2.0, 1.0, 0.5])
+    for column, width in zip(noise.T, (2.0, 1.0, 0.5), strict=True):
+        assert stats.kstest(column, stats.uniform(-width / 2, width).cdf).pvalue > 6e-5
+        assert len(np.unique(column)) == len(column)
+
+
+def people(first: int) -> tuple[bytes, int]:
+    """Whole minutes of 2,000 persons, the first of whom has so many rows; and where the rest is."""
+    rest = [f"{who},{who % 90}" for who in range(1, 2_000)]
+    return "\n".join(["who,minutes", *["0,30"] * first, *rest]).encode(), first
+
+
+def others(first: int) -> float:
+    """The noise of everybody but the first person, summed up in a pattern that an attacker likes.
+
+    With noise fixed by position the pattern is the one that this noise itself has.
+    """
+    content, start = people(first)
+    noise = load_table(content, columns=["minutes"], jitter={"minutes": 1.0}).rows[start:, 0]
+    noise = noise - noise.round()
+    pattern = np.sign(np.random.default_rng(0).random(2_001)[1:-1] - 0.5)
+    return float(pattern @ noise)
+
+
+def test_one_more_row_of_a_person_moves_nobody_else() -> None:
+    """The law of what others contribute is the same, however many rows a person has.
+
+    A fixed seed gives noise by position: one row more shifts everybody, and this sum, at most 1
+    apart by right, is 500 in one data set and about 0 in the other.
+    """
+    few, many = ([others(first) for _ in range(60)] for first in (1, 2))
+    # the sum of 1,999 uniform draws on [-1/2, 1/2) has this deviation
+    spread = np.sqrt(1_999 / 12)
+    for sums in (few, many):
+        assert np.abs(sums).max() < 5 * spread
+        assert np.std(sums) == pytest.approx(spread, rel=0.4)
+    assert stats.ks_2samp(few, many).pvalue > 1e-4
 
 
 @pytest.mark.parametrize(

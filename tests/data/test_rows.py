@@ -23,7 +23,7 @@ from privgmm.data.rows import (
     RowSource,
     SampleSource,
     checked_groups,
-    checked_rows,
+    checked_source,
     row_source,
 )
 from privgmm.errors import InvalidInput
@@ -178,7 +178,7 @@ def test_lists_in_a_file_name_nobody() -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table({"x": [1.0, 2.0], "who": [[1], [2]]}), buffer)
     with pytest.raises(InvalidInput, match="'who' must hold plain values"):
-        row_source(buffer.getvalue()).labels("who")
+        row_source(buffer.getvalue(), ["x"]).labels("who")
 
 
 # Files
@@ -191,15 +191,15 @@ def test_files_are_read_as_they_were_by_name_and_by_content(
     content, path = make(), tmp_path / "people.data"
     path.write_bytes(content)
     for named in (path, str(path), content):
-        source = row_source(named)
+        source = row_source(named, without=["who"])
         assert isinstance(source, FileSource)
         check_source(source, ROWS, ("u", "v"))
-        assert source.columns == load_table(named).columns
+        assert source.columns == load_table(named, columns=["u", "v"]).columns
         assert source.fingerprint == file_fingerprint(content)
         # whichever columns are used, the people are the same
         assert source.choose(["u"]).fingerprint == source.fingerprint
         assert row_source(named, ["v"]).fingerprint == source.fingerprint
-    assert row_source(path).name == "people.data"
+    assert row_source(path, ["u"]).name == "people.data"
 
 
 def test_a_file_that_changes_later_changes_nothing(tmp_path: Path) -> None:
@@ -292,11 +292,14 @@ def test_a_release_is_the_same_from_every_source(kind: str, tmp_path: Path) -> N
 
 
 def test_a_path_can_be_released_from(tmp_path: Path) -> None:
-    path = tmp_path / "people.parquet"
-    path.write_bytes(parquet())
+    path = tmp_path / "people.csv"
+    np.savetxt(path, ROWS, delimiter=",", header="u,v", comments="", fmt="%.17g")
     expected = release(ROWS, PLAN, rng=7)
     assert release(path, PLAN, rng=7).result == expected.result
     assert release(str(path), PLAN, rng=7).result == expected.result
+    path.write_bytes(parquet())
+    with pytest.raises(InvalidInput, match="no numbers in column 'who'"):
+        release(path, PLAN, rng=7)
 
 
 def test_bad_sources_cost_nothing() -> None:
@@ -309,13 +312,13 @@ def test_bad_sources_cost_nothing() -> None:
 
 
 def test_checks() -> None:
-    np.testing.assert_array_equal(checked_rows(pd.DataFrame(ROWS), 2), ROWS)
-    assert checked_rows(ROWS, 2) is ROWS, "what is fit for use is not copied"
+    np.testing.assert_array_equal(checked_source(pd.DataFrame(ROWS), 2).rows(), ROWS)
+    assert checked_source(ROWS, 2).rows() is ROWS, "what is fit for use is not copied"
     with pytest.raises(InvalidInput, match="2 columns, the plan is for 3: choose"):
-        checked_rows(ROWS, 3)
+        checked_source(ROWS, 3)
     # the shape is told before the gaps: with other columns there may be none
     with pytest.raises(InvalidInput, match="2 columns"):
-        checked_rows(ROWS * np.nan, 3)
+        checked_source(ROWS * np.nan, 3)
     gaps = ROWS.copy()
     gaps[[3, 8], 1] = np.inf
     with pytest.raises(InvalidInput, match=r"2 of 9000 rows .*first is row 3\)"):

@@ -20,9 +20,8 @@ from joblib import Parallel, delayed
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from threadpoolctl import threadpool_limits
 
-from privgmm.arrays import Array, finite_array
+from privgmm.arrays import Array, finite_array, one_blas_thread
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness, ReasonedLearner, as_blocks, block_seeds
 from privgmm.mixture import Mixture, MixtureBatch
@@ -253,7 +252,7 @@ def _heard() -> Iterator[list[str]]:
     """What this thread is warned of, in words; warnings of other threads are passed on."""
     heard: list[str] = []
     me = threading.get_ident()
-    with _HEARING, warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
+    with _HEARING, warnings.catch_warnings(), one_blas_thread():
         shown = warnings.showwarning
 
         def hear(

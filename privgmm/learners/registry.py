@@ -12,7 +12,7 @@ from privgmm.learners.learner import Learner
 from privgmm.learners.moments.fitting import MOST_COMPONENTS, Moments
 from privgmm.learners.student import StudentT
 
-__all__ = ["LEARNERS", "OFFERED", "LearnerKind", "learner_for", "make_learner"]
+__all__ = ["LEARNERS", "OFFERED", "LearnerKind", "is_own", "learner_for", "make_learner"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +83,19 @@ OFFERED: Mapping[str, LearnerKind] = MappingProxyType(
 """Those that users choose from."""
 
 
+def is_own(learner: Learner) -> bool:
+    """Whether it is one of this package's learners, and not one that others wrote or changed."""
+    return type(learner) in {kind.make for kind in LEARNERS.values()}
+
+
 def learner_for(n_components: int, chosen: Learner | None) -> Learner:
     """The chosen learner, or EM; it must fit k components."""
     learner: Learner = EM(n_components) if chosen is None else chosen
+    if not (hasattr(learner, "n_components") and callable(getattr(learner, "fit_blocks", None))):
+        raise InvalidInput(
+            "learner must have n_components and fit_blocks, as EM has; wrap an estimator of "
+            f"scikit-learn in FromEstimator. Got {type(learner).__name__}"
+        )
     if learner.n_components != n_components:
         raise InvalidInput(
             f"the learner fits {learner.n_components} components, the plan {n_components}"

@@ -44,7 +44,7 @@ _REASONS = {
     _UNSETTLED: "not settled",
 }
 _REMEDIES = {
-    "not finite": "drop or impute the NaN and infinite values",
+    "not finite": "fill NaN and infinite values in, by a rule that looks at no other row",
     "out of range": "rescale the columns: squares of their values leave double precision",
     "rank-deficient": "drop columns that are constant or combinations of others",
     "too few rows": "a scatter matrix needs at least n_features + 2 rows",

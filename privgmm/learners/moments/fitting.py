@@ -12,9 +12,8 @@ from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
-from privgmm.arrays import Array, positive, whole_number
+from privgmm.arrays import Array, one_blas_thread, positive, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.learners import kernels
 from privgmm.learners.learner import BlockRandomness, ReasonedLearner, as_blocks, block_seeds
@@ -35,7 +34,7 @@ _ALONE = 0.5  # share of the variance of some direction that one row may make up
 _THIN = 2e-3  # deviation, in units of the block's, that the equations cannot tell from 0
 
 _REMEDIES = {
-    "not finite": "drop or impute the NaN and infinite values",
+    "not finite": "fill NaN and infinite values in, by a rule that looks at no other row",
     "out of range": "rescale the columns: squares of their values leave double precision",
     "rank-deficient": "drop columns that are constant or combinations of others",
     "too few rows": "moments need two rows a parameter, and as many distinct rows as EM does",
@@ -144,7 +143,7 @@ class Moments(ReasonedLearner):
         weights, means = np.full((t, k), np.nan), np.full((t, k, d), np.nan)
         roots, reasons = np.full((t, k, d, d), np.nan), [""] * t
         # One block at a time: sums over many at once could round by who else is there.
-        with np.errstate(all="ignore"), threadpool_limits(1, user_api="blas"):
+        with np.errstate(all="ignore"), one_blas_thread():
             for i in range(t):
                 fit = self._fit_block(rows[i], int(seeds[i]))
                 if isinstance(fit, str):

@@ -14,21 +14,59 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from privgmm.arrays import Array, IntArray
+from privgmm.arrays import Array, IntArray, whole_number
+from privgmm.errors import InvalidInput
 
-__all__ = ["Persons", "fixed_scale", "in_threads"]
+__all__ = [
+    "Persons",
+    "fixed_point_scale",
+    "fixed_scale",
+    "in_threads",
+    "rounded_sensitivity",
+]
 
-_MOST_BITS, _FINEST_BITS = 62, 30
+_SUM_BITS, _FINEST_BITS = 60, 30
+_MOST_UNITS = 1 << 44
+"""With more, integers would be so coarse that rounding shows."""
 _FEWEST_PER_THREAD = 20_000
 
 
-def fixed_scale(n_persons: int) -> float:
-    """Units per one: a power of two that keeps sums of n contributions of size one in 64 bits.
+def fixed_point_scale(n_units: int) -> int:
+    """Units per one of the fixed-point integers: a power of two, from the public n alone.
 
-    >>> fixed_scale(1000) == 2.0**30, fixed_scale(2**40) == 2.0**22
+    No contribution is much larger than one, so sums stay below 2^61 and leave room for noise.
+
+    >>> fixed_point_scale(10**6) == 2**30, fixed_point_scale(2**40) == 2**19
     (True, True)
     """
-    return 2.0 ** min(_FINEST_BITS, _MOST_BITS - math.ceil(math.log2(max(n_persons, 2))))
+    n = whole_number(n_units, "n_units", 1)
+    if n >= _MOST_UNITS:
+        raise InvalidInput(f"n_units must be below {_MOST_UNITS}, got {n}")
+    return 1 << min(_FINEST_BITS, _SUM_BITS - n.bit_length())
+
+
+def fixed_scale(n_persons: int) -> float:
+    """The same as a float, which holds powers of two exactly."""
+    return float(fixed_point_scale(max(n_persons, 1)))
+
+
+def rounded_sensitivity(sensitivity: float, unit: float, size: int) -> float:
+    """How far replacing a person moves `size` integer sums, in L2.
+
+    Parameters
+    ----------
+    sensitivity : float
+        That of the contributions themselves, before they are rounded.
+    unit : float
+        Units per one.
+
+    Notes
+    -----
+    A row's contribution is rounded by at most half a unit per coordinate, the average over a
+    person's rows once more. Between two persons that is two units per coordinate. The factor
+    covers floating point in a row's contribution, some 1e-14 of it.
+    """
+    return unit * sensitivity * (1 + 1e-9) + 2 * math.sqrt(size)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,6 +91,7 @@ class Persons:
             return cls(np.arange(n_rows + 1, dtype=np.int64))
         order = np.argsort(member, kind="stable").astype(np.int64)
         sizes = np.bincount(member)
+        sizes = sizes[sizes > 0]
         return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), order)
 
     @classmethod

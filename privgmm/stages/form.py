@@ -73,6 +73,13 @@ class Form:
             raise InvalidInput(f"{self.name}.{key} must be a whole number, {least} or more")
         return value
 
+    def flag(self, key: str) -> bool:
+        """True or false; false where the field is left out."""
+        value = self.data.get(key, False)
+        if not isinstance(value, bool):
+            raise InvalidInput(f"{self.name}.{key} must be true or false, got {value!r}")
+        return value
+
     def agrees(self, key: str, value: float, *, within: float = 1e-9) -> None:
         """Check a field that follows from the others, so that a file cannot contradict itself."""
         stated = self.number(key, zero=True)

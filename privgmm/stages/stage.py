@@ -21,6 +21,7 @@ from privgmm.learners.learner import Learner
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "Bottom",
@@ -70,6 +71,8 @@ class Work:
         What the caller chose to fit blocks with; None for the default.
     executor : Submits or None
     progress : Progress or None
+    kept : dict
+        Exact sums that a later stage may need again, by what they are sums of; see `once`.
     """
 
     rows: Array
@@ -79,6 +82,13 @@ class Work:
     learner: Learner | None = None
     executor: Submits | None = None
     progress: Progress | None = None
+    kept: dict[Any, Any] = dataclasses.field(default_factory=dict)
+
+    def once(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """What `compute` gives, computed once for each key; the key names all it depends on."""
+        if key not in self.kept:
+            self.kept[key] = compute()
+        return self.kept[key]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -112,12 +122,18 @@ class Published:
     floored : bool
         Whether a component came out narrower than can be told apart from a single value, and was
         widened.
+    standard_errors : StandardErrors or None
+        Of the mixture's numbers, where they are known.
+    choice : object or None
+        How the number of components was chosen, where it was left open.
     """
 
     mixture: Mixture
     sketch: Any = None
     misfit: float | None = None
     floored: bool = False
+    standard_errors: StandardErrors | None = None
+    choice: Any = None
 
 
 class Prepared(Protocol):
@@ -181,11 +197,23 @@ class Stage(abc.ABC):
         """How many blocks it deals rows into; None if it deals none."""
         return None
 
+    @property
+    def chooses_components(self) -> bool:
+        """Whether the mixture it publishes may have fewer components than planned for."""
+        return False
+
     @abc.abstractmethod
     def price(self) -> Price:
         """What it costs, from its own numbers alone.
 
         Raises `PrivGMMError` if they do not belong to a private mechanism at all.
+        """
+
+    def check(self, work: Work) -> None:  # noqa: B027 - most stages take any rows
+        """Raise `InvalidInput` if the stage is not meant for so many rows or columns.
+
+        Asked of every stage before the first of them draws: an error in the middle would lose
+        what was paid for.
         """
 
     @abc.abstractmethod

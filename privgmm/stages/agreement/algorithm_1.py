@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -38,6 +39,7 @@ Item = TypeVar("Item")
 Items = TypeVar("Items")
 
 _PASS_SHARE = 0.8
+_PASS_FRACTION = Fraction(4, 5)
 _MAJORITY = 0.6
 _SETTLE = 1e-3
 
@@ -59,6 +61,12 @@ class PopulousTest:
     -----
     Replacing one block changes Q by less than 2/t: its row and its column of the t x t table
     of votes, 2t - 1 of t^2 entries.
+
+    Only whether the test passes is ever shown, and votes and noise are compared without rounding.
+    The noise itself is an exact draw that was rounded to a floating-point number z, by at most
+    ``2^-52 |z|``. Its density there is f(z), and ``|z| f(z)`` is at most ``1 + A/scale`` times the
+    chance of larger noise, or, near the bound A, times delta; so chances change by factors, and
+    delta by a share, of 1e-14.
     """
 
     n_blocks: int
@@ -110,10 +118,14 @@ class PopulousTest:
         """Lines 3 to 8: votes, their mean Q, noise, threshold, first populous block."""
         counts = friend_counts(distances, self.radius)
         seen = self.standing(counts)
-        noisy = seen.statistic + float(self.noise.sample(1, rng=rng)[0])
+        drawn = float(self.noise.sample(1, rng=rng)[0])
+        share = Fraction(int(counts.sum()), self.n_blocks**2)
+        # without rounding: a sum just below the threshold must not pass
+        enough = share + Fraction(drawn) >= Fraction(self.threshold)
+        noisy = seen.statistic + drawn
         return Verdict(
             # Q >= 0.8 whenever the noisy value passes, and then some q_i > 0.6 exists
-            passed=noisy >= self.threshold and seen.reference >= 0,
+            passed=enough and seen.may_pass,
             counts=counts,
             weights=seen.weights,
             reference=seen.reference,
@@ -125,14 +137,15 @@ class PopulousTest:
     def standing(self, counts: IntArray) -> Standing:
         """The mean share Q, and the first populous block; below Q = 0.8 no noise is enough."""
         t = self.n_blocks
-        statistic = int(counts.sum()) / t**2
+        votes = int(counts.sum())
+        statistic = votes / t**2
         populous = counts / t > _MAJORITY
         reference = int(np.argmax(populous)) if populous.any() else -1
         return Standing(
             statistic=statistic,
             weights=np.asarray(np.arange(t) == reference, dtype=np.float64),
             reference=reference,
-            may_pass=statistic >= _PASS_SHARE and reference >= 0,
+            may_pass=Fraction(votes, t**2) >= _PASS_FRACTION and reference >= 0,
         )
 
     def read_votes(self, counts: IntArray) -> VotesReading:

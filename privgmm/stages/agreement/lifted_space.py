@@ -31,11 +31,19 @@ from privgmm.privacy.noise import Randomness
 from privgmm.stages.agreement.flatness import nearly_flat
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import LiftedGeometry, component_gaps, pairwise_lifted
+from privgmm.stages.agreement.public_grid import lifted_on_grid, misrounding_chance
 from privgmm.stages.agreement.space import ChosenWords, SpaceWords
 from privgmm.stages.agreement.votes import Verdict
 from privgmm.stages.stage import Number
 
-__all__ = ["MEAN_TOLERANCE", "Anchored", "LiftedSpace", "blurred_pairs", "geometry_of"]
+__all__ = [
+    "Anchored",
+    "LiftedSpace",
+    "averaged_move",
+    "blurred_pairs",
+    "geometry_of",
+    "mean_tolerance",
+]
 
 _PAIRS_AT_ONCE = 1 << 16
 _MARGIN = 1e-3
@@ -91,10 +99,34 @@ def geometry_of(batch: MixtureBatch) -> LiftedGeometry:
     )
 
 
-MEAN_TOLERANCE = 1e-8
-"""How far a computed mean may be from the true one, rounding included; gamma allows for it."""
-
+_MEAN_TOLERANCE = 1e-8
 _SOLVER_TOLERANCE = 1e-10
+_WIDE_REACH = 8.0
+
+
+def mean_tolerance(reach: float) -> float:
+    """How far a computed mean may be from the true one, rounding included.
+
+    Parameters
+    ----------
+    reach : float
+        tau: all that is averaged lies within ``2 tau`` of each other, and of the mean.
+
+    Notes
+    -----
+    What rounding hides in the logarithm of a member of distance D from the mean grows with the
+    ratio of its largest to its smallest singular value, ``exp(D / sqrt 2)`` at most. So there is
+    one number for a tau of up to 8, and for wider ones it grows like ``exp(sqrt 2 tau)``.
+    """
+    return _MEAN_TOLERANCE * math.exp(math.sqrt(2) * max(0.0, reach - _WIDE_REACH))
+
+
+def averaged_move(reach: float, move: float) -> float:
+    """Gamma: how far the mean of a core moves, if `move` of its mass goes ``2 reach`` far.
+
+    Twice the tolerance of a computed mean comes on top.
+    """
+    return 2 * reach * move + 2 * mean_tolerance(reach)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -152,10 +184,14 @@ class LiftedSpace:
     clearance : float
         Two fits are compared only if any two components that do not match are farther apart
         than this: else labels could not be told apart. 0 for a single component.
+    reach : float
+        tau: what is masked lies within twice as much of its reference; decides how fine the
+        noise must be (`public_grid.noise_bits`).
     """
 
     eta: float
     clearance: float = 0.0
+    reach: float = 8.0
 
     lifted: ClassVar[bool] = True
     averages: ClassVar[bool] = True
@@ -174,10 +210,15 @@ class LiftedSpace:
         positive(self.eta, "eta")
         if not (math.isfinite(self.clearance) and self.clearance >= 0):
             raise InvalidInput(f"clearance must be finite and >= 0, got {self.clearance!r}")
+        positive(self.reach, "reach")
 
     def mask_curve(self, gamma: float, n_features: int) -> RenyiCurve:
         """The Rényi price of masking one component that can move by gamma."""
         return lifted_mask_curve(gamma, self.eta, n_features + 1)
+
+    def misrounding(self, n_components: int, n_features: int) -> float:
+        """See `public_grid`."""
+        return misrounding_chance(n_components, n_features + 1)
 
     def noise(self) -> dict[str, float]:
         """Eta."""
@@ -256,17 +297,21 @@ class LiftedSpace:
         """Mask every lifted component, shuffle, unlift, normalise the weights.
 
         The noise acts in the reference's coordinates, where it has the same law, and the result
-        is carried back to those of the data afterwards.
+        is carried back to those of the data afterwards, without rounding; it is published on the
+        grid of `public_grid`.
         """
-        k, p, _ = item.roots.shape
-        noisy = item.roots @ (np.eye(p) + self.eta * rng.normal((k, p, p)))
-        weights, means, cholesky = unlift(noisy)
-        order = rng.permutation(k)
-        total = item.weights * weights
+        shown = lifted_on_grid(
+            item.weights,
+            item.means,
+            item.cholesky,
+            item.roots,
+            eta=self.eta,
+            reach=self.reach,
+            rng=rng,
+        )
+        order = rng.permutation(len(item.weights))
         return Mixture.from_roots(
-            (total / total.sum())[order],
-            (item.means + np.einsum("kij,kj->ki", item.cholesky, means))[order],
-            (item.cholesky @ cholesky)[order],
+            (shown.weights / shown.weights.sum())[order], shown.means[order], shown.factors[order]
         )
 
     # ----------------------------------------------------------------- what can be attacked

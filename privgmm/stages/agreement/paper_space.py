@@ -18,6 +18,14 @@ from privgmm.privacy.gaussian_pairs import Closeness, GaussianPair, PricedPair, 
 from privgmm.privacy.noise import Randomness
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.flatness import nearly_flat
+from privgmm.stages.agreement.public_grid import (
+    GriddedShapes,
+    means_on_grid,
+    misrounding_chance,
+    noise_bits,
+    shapes_on_grid,
+    weights_on_grid,
+)
 from privgmm.stages.agreement.space import ChosenWords, SpaceWords
 from privgmm.stages.agreement.votes import Verdict
 from privgmm.stages.form import Form
@@ -139,35 +147,48 @@ class PaperSpace:
             ),
         )
 
-    def mask_weight(self, weight: float, *, rng: Randomness) -> float:
-        """R_W (Algorithm 2, line 2): ``max(0, w + eta_W g)``."""
-        return max(0.0, weight + self.eta_weight * float(rng.normal(1)[0]))
+    def misrounding(self, n_components: int, n_features: int) -> float:
+        """See `public_grid`."""
+        return misrounding_chance(n_components, n_features)
 
-    def mask_mean(self, mean: Array, cholesky: Array, *, rng: Randomness) -> Array:
-        """R_Mean (Algorithm 2, line 5): ``mu + eta_Mean g`` with ``g ~ N(0, Sigma)``."""
-        return mean + self.eta_mean * (cholesky @ rng.normal(mean.shape[0]))
+    def _bits(self, n_features: int) -> int:
+        """How fine the noise must be; what is masked is a fit itself, so the reach is zero."""
+        levels = self.eta_weight, self.eta_mean, self.eta_cov
+        return noise_bits(min(levels), max(levels), n_features, 0.0)
 
-    def mask_root(self, cholesky: Array, *, rng: Randomness) -> Array:
-        """R_Cov (Algorithm 2, lines 8-9), as a square root ``L (I + eta_Cov G)`` of its result.
+    def mask_weight(self, weights: Array, n_features: int, *, rng: Randomness) -> Array:
+        """R_W (Algorithm 2, line 2) of each weight: ``max(0, w + eta_W g)``, on a grid."""
+        bits = self._bits(n_features)
+        return weights_on_grid(weights, eta=self.eta_weight, bits=bits, rng=rng)
+
+    def mask_covariance(self, cholesky: Array, *, rng: Randomness) -> GriddedShapes:
+        """R_Cov (Algorithm 2, lines 8-9) of each ``L L^T``: a factor of it, on a grid.
 
         The law of ``A (I + eta G)(I + eta G)^T A^T`` is the same for every root A of Sigma,
         because G is rotation invariant; the Cholesky factor serves as ``Sigma^(1/2)``.
         """
-        d = cholesky.shape[0]
-        return cholesky @ (np.eye(d) + self.eta_cov * rng.normal((d, d)))
+        bits = self._bits(cholesky.shape[-1])
+        return shapes_on_grid(cholesky, eta=self.eta_cov, bits=bits, rng=rng)
 
-    def mask_covariance(self, covariance: Array, *, rng: Randomness) -> Array:
-        """R_Cov of a covariance matrix."""
-        root = self.mask_root(np.asarray(np.linalg.cholesky(covariance)), rng=rng)
-        return root @ root.T
+    def mask_mean(
+        self, means: Array, cholesky: Array, shapes: GriddedShapes, *, rng: Randomness
+    ) -> Array:
+        """R_Mean (Algorithm 2, line 5) of each mean: ``mu + eta_Mean g``, ``g ~ N(0, Sigma)``.
+
+        Published on the grid of `shapes`, which are public already.
+        """
+        bits = self._bits(means.shape[-1])
+        return means_on_grid(means, cholesky, shapes, eta=self.eta_mean, bits=bits, rng=rng)
 
     def mask_component(self, component: Component, *, rng: Randomness) -> Component:
         """B_Comp (Algorithm 2, line 12); the weight is not yet normalised."""
-        factor = np.asarray(np.linalg.cholesky(component.covariance))
-        weight = self.mask_weight(component.weight, rng=rng)
-        mean = self.mask_mean(component.mean, factor, rng=rng)
-        root = self.mask_root(factor, rng=rng)
-        return Component(weight, mean, root @ root.T)
+        factor = np.asarray(np.linalg.cholesky(component.covariance))[None]
+        (weight,) = self.mask_weight(
+            np.array([component.weight]), component.mean.size, rng=rng
+        ).tolist()
+        shapes = self.mask_covariance(factor, rng=rng)
+        (mean,) = self.mask_mean(component.mean[None], factor, shapes, rng=rng)
+        return Component(weight, mean, shapes.factors[0] @ shapes.factors[0].T)
 
     def mask(self, item: Mixture, *, rng: Randomness) -> Mixture:
         """B_GMM (Algorithm 2, lines 14-19): mask every component, shuffle, normalise.
@@ -176,12 +197,14 @@ class PaperSpace:
         noisy numbers alone, so it costs no privacy.
         """
         order = rng.permutation(item.n_components)
-        weights = np.array([self.mask_weight(w, rng=rng) for w in item.weights[order]])
-        means = np.stack([self.mask_mean(item.means[j], item.cholesky[j], rng=rng) for j in order])
-        roots = np.stack([self.mask_root(item.cholesky[j], rng=rng) for j in order])
+        means, cholesky = item.means[order], item.cholesky[order]
+        weights = self.mask_weight(item.weights[order], item.n_features, rng=rng)
+        shapes = self.mask_covariance(cholesky, rng=rng)
         total = weights.sum()
         shares = weights / total if total > 0 else np.full_like(weights, 1 / len(weights))
-        return Mixture.from_roots(shares, means, roots)
+        return Mixture.from_roots(
+            shares, self.mask_mean(means, cholesky, shapes, rng=rng), shapes.factors
+        )
 
     # ----------------------------------------------------------------- what can be attacked
 

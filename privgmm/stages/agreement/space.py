@@ -97,7 +97,10 @@ class Space(Protocol[Items, Item]):
         ...
 
     def mask(self, item: Any, *, rng: Randomness) -> Item:
-        """A noisy version of `item`, the only thing that may be shown."""
+        """A noisy version of `item`, the only thing that may be shown: on a public grid.
+
+        It must not raise, whatever the item and the noise are.
+        """
         ...
 
 
@@ -116,6 +119,10 @@ class MixtureSpace(Space[MixtureBatch, Mixture], Protocol):
 
     def mask_curve(self, gamma: float, n_features: int) -> RenyiCurve:
         """The Rényi price of masking one component that can move by gamma."""
+        ...
+
+    def misrounding(self, n_components: int, n_features: int) -> float:
+        """How often what the mask publishes is not what real numbers would give, at most."""
         ...
 
     def noise(self) -> dict[str, float]:

@@ -25,12 +25,14 @@ import numpy.typing as npt
 from privgmm.arrays import Array, IntArray
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.learners.isolation import BlockFits, checked_fits, fit_apart, repeats
 from privgmm.learners.learner import Learner, block_seeds
-from privgmm.learners.registry import learner_for, make_learner
+from privgmm.learners.registry import is_own, learner_for, make_learner
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import RenyiCurve
 from privgmm.privacy.gaussian_pairs import GaussianPair, PricedPair
+from privgmm.privacy.guessing import quadratic_variation
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.algorithm_1 import (
@@ -39,7 +41,7 @@ from privgmm.stages.agreement.algorithm_1 import (
     private_populous_estimator,
 )
 from privgmm.stages.agreement.blocks import deal, rows_of_blocks
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
+from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.scatter import component_weights, pass_probability, rows_needed
 from privgmm.stages.agreement.space import MixtureSpace
@@ -89,12 +91,15 @@ class AgreementView:
         Distances, votes and the verdict.
     learner : Learner
         What fitted the blocks.
+    reasons : tuple of str
+        For each block why it has no fit, where the learner says so; empty where it has one.
     """
 
     fits: MixtureBatch
     positions: IntArray
     found: Populous[Mixture]
     learner: Learner
+    reasons: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -155,6 +160,11 @@ class Agreement(Stage):
         return 0.0
 
     @property
+    def misrounding(self) -> float:
+        """How often what is published is not what real numbers would give; part of the price."""
+        return self.space.misrounding(self.n_components, self.n_features)
+
+    @property
     def least_rows(self) -> int:
         """The fewest rows per block with which k components can be fitted."""
         return max(self.n_components * (self.n_features + 1), self.n_features + 2)
@@ -177,8 +187,8 @@ class Agreement(Stage):
         positions = work.units[deal(len(work.units), self.n_blocks, seed=work.source.seed())]
         seeds = block_seeds(work.source.seed() >> 1, self.n_blocks)
         blocks = rows_of_blocks(work.rows, positions)
-        fits = _fit(learner, blocks, seeds, work.executor, work.progress)
-        return PreparedAgreement(self, fits, positions, learner)
+        found = _fit(learner, blocks, seeds, self.n_components, work.executor, work.progress)
+        return PreparedAgreement(self, found.fits, positions, learner, tuple(found.reasons))
 
     # -------------------------------------------------------------------------- what to expect
 
@@ -333,7 +343,7 @@ class PaperAgreement(Agreement):
             self.gamma, self.test.delta, self.n_components, self.n_features
         )
         e, dl = max(self.test.epsilon, mask.epsilon), max(self.test.delta, mask.delta)
-        return Price.of_budget(Budget(2 * e, 4 * math.exp(e) * dl))
+        return Price.of_budget(Budget(2 * e, 4 * math.exp(e) * dl + self.misrounding))
 
     def mask_curve(self) -> RenyiCurve | None:
         """None: the mask is priced by `lemma_pairs`."""
@@ -372,7 +382,14 @@ class ExactAgreement(Agreement):
     def price(self) -> Price:
         """The test's curve and k times that of one masked component."""
         mask = self.space.mask_curve(self.gamma, self.n_features)
-        return self.test.price(mask * self.n_components)
+        return self.test.price(
+            mask * self.n_components, rounding=self.misrounding, variation=self.mask_variation
+        )
+
+    @property
+    @abc.abstractmethod
+    def mask_variation(self) -> float:
+        """How well the mask alone lets two data sets be told apart: total variation, at most."""
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
         """Privacy losses (n,): what is masked moves by gamma, the test's count by one."""
@@ -396,6 +413,23 @@ class PickedAgreement(ExactAgreement):
     def gamma(self) -> float:
         """``(1 + tau)^2 - 1``; distances themselves are computed to a relative 1e-9."""
         return math.expm1(2 * math.log1p(self.tau)) * (1 + 1e-8)
+
+    @property
+    def mask_variation(self) -> float:
+        """By the path of `privacy.guessing`, for each of the three that Algorithm 2 draws.
+
+        A covariance whose ratios are lam moves along ``lam^t``, with
+        ``sum of (ln lam)^2 <= sum of |lam - 1| |1/lam - 1| <= gamma^2``. In its eigenvectors a mean
+        moves by D_i in all, at a speed proportional to ``lam_i^(t/2)``; in units of the spread on
+        the way this is at most ``|D_i| lam_i^(-1/4)``, so ``gamma`` in all, the geometric mean of
+        its lengths in either covariance. The score of a weight is normal, that of a mean has a
+        quadratic part ``ln(lam_i)/2 (g_i^2 - 1)`` besides, and that of a root is as for lifted
+        components. All variances add.
+        """
+        space, g, d = self.space, self.gamma, self.n_features
+        moves = g**2 * (space.eta_weight**-2 + space.eta_mean**-2)
+        scales = (g / 2) ** 2 * (space.eta_cov**-2 + 2 * d + 2)
+        return quadratic_variation(self.n_components * (moves + scales), g / 2)
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> PickedAgreement:
@@ -425,13 +459,19 @@ class AveragedAgreement(ExactAgreement):
     space: LiftedSpace = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        space = LiftedSpace(self.eta, clearance=self.separation * self.tau)
+        space = LiftedSpace(self.eta, clearance=self.separation * self.tau, reach=self.tau)
         object.__setattr__(self, "space", space)
 
     @property
     def gamma(self) -> float:
         """``2 tau (1 + (t - G)/L) / G``, and twice the solver's tolerance."""
-        return 2 * self.tau * core_sensitivity(self.test) + 2 * MEAN_TOLERANCE
+        return averaged_move(self.tau, core_sensitivity(self.test))
+
+    @property
+    def mask_variation(self) -> float:
+        """By the path of `privacy.guessing`: ``sum of c_i^2 <= gamma^2 / 4`` in each component."""
+        each = (self.gamma / 2) ** 2 * (self.eta**-2 + 2 * (self.n_features + 1))
+        return quadratic_variation(self.n_components * each, self.gamma / 2)
 
     @property
     def separation(self) -> float:
@@ -464,6 +504,7 @@ class PreparedAgreement:
     fits: MixtureBatch
     positions: IntArray
     learner: Learner
+    reasons: tuple[str, ...] = ()
 
     def draw(self, source: NoiseSource) -> Drawn:
         """Test and mask: a mixture, or ⊥."""
@@ -471,33 +512,73 @@ class PreparedAgreement:
         found: Populous[Mixture] = private_populous_estimator(
             self.fits, stage.space, stage.test, source
         )
-        return Drawn(found.value, AgreementView(self.fits, self.positions, found, self.learner))
+        view = AgreementView(self.fits, self.positions, found, self.learner, self.reasons)
+        return Drawn(found.value, view)
+
+
+def _fit_part(
+    learner: Learner, blocks: Array, seeds: npt.NDArray[np.uint64], n_components: int
+) -> BlockFits:
+    """Fit some blocks: our own learners at once, others apart; what comes back is checked."""
+    if not is_own(learner):
+        return fit_apart(learner, blocks, seeds, n_components)
+    t, _, d = blocks.shape
+    fits = checked_fits(learner.fit_blocks(blocks, rng=seeds), t, n_components, d)
+    return BlockFits(fits, [""] * t)
 
 
 def _fit(
     learner: Learner,
     blocks: Array,
     seeds: npt.NDArray[np.uint64],
+    n_components: int,
     executor: Submits | None,
     progress: Progress | None,
-) -> MixtureBatch:
-    """Fit the blocks in parts. A part sees its own blocks and seeds only."""
+) -> BlockFits:
+    """Fit the blocks in parts. A part sees its own blocks and seeds only.
+
+    A learner that others wrote is asked for the first block once more, after all others: if the
+    answer changed, something went from block to block.
+    """
     t = len(blocks)
     parts = [part for part in np.array_split(np.arange(t), min(t, _PARTS)) if part.size]
     spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
-    jobs: list[Callable[[], MixtureBatch]]
-    if executor is None:
-        jobs = [
-            functools.partial(learner.fit_blocks, blocks[span], rng=seeds[span]) for span in spans
-        ]
-    else:
-        jobs = [
-            executor.submit(learner.fit_blocks, blocks[span], rng=seeds[span]).result
-            for span in spans
-        ]
-    batches = []
-    for span, job in zip(spans, jobs, strict=True):
-        batches.append(job())
+
+    def job(span: slice) -> Callable[[], BlockFits]:
+        part = blocks[span].copy(), seeds[span].copy()
+        if executor is None:
+            return functools.partial(_fit_part, learner, *part, n_components)
+        started: Callable[[], BlockFits] = executor.submit(
+            _fit_part, learner, *part, n_components
+        ).result
+        return started
+
+    jobs = [job(span) for span in spans]
+    found = []
+    for span, waiting in zip(spans, jobs, strict=True):
+        found.append(waiting())
         if progress is not None:
             progress(span.stop, t)
-    return MixtureBatch.concatenate(batches)
+    fits = MixtureBatch.concatenate([part.fits for part in found])
+    reasons = [reason for part in found for reason in part.reasons]
+    if not is_own(learner):
+        _check_isolation(fits, job(slice(0, 1))().fits, reasons, elsewhere=executor is not None)
+    return BlockFits(fits, reasons)
+
+
+def _check_isolation(
+    fits: MixtureBatch, again: MixtureBatch, reasons: list[str], *, elsewhere: bool
+) -> None:
+    first = MixtureBatch.from_cholesky(
+        fits.weights[:1], fits.means[:1], fits.cholesky[:1], fits.ok[:1]
+    )
+    if not repeats(first, again, elsewhere=elsewhere):
+        raise InvalidInput(
+            "learner must fit a block from its own rows and seed alone, but fitted the first block "
+            "otherwise once it had seen the others: let it draw from rng only, and keep nothing "
+            "between calls"
+        )
+    if not fits.ok.any() and all(reasons):
+        raise InvalidInput(
+            f"the learner fitted none of the {len(fits)} blocks, the first because of: {reasons[0]}"
+        )

@@ -46,6 +46,10 @@ _EPSILONS = (0.0, 0.1, 0.3, 1.0, 2.0, 4.0)
 _LEAST_DELTA = 1e-15
 """Where the claim about the noise is made, and below what it is too small to be checked."""
 
+_CERTAIN, _MOST_COUNTS = 9.0, 10_000
+"""So many scales of its noise above the threshold a test passes for sure; and how many values of
+its statistic are looked at one by one."""
+
 _WIDEST_NOISE = 1e5
 """Of a test read from a file: wider noise than any number of blocks that fits in memory needs."""
 
@@ -298,9 +302,31 @@ class AgreementTest:
         """``P(Z >= theta)``: how often it may pass where a neighbour never does."""
         return DiscreteGaussian(self.sigma).survival(self.threshold)
 
-    def price(self, mask: RenyiCurve) -> Price:
-        """What the test costs together with the mask that follows it."""
-        return Price((gaussian_curve(self.sigma) + mask,), self.shortfall, gate=True)
+    @property
+    def chances(self) -> tuple[float, ...]:
+        """The chance to pass at h = 0, 1, ..., until it is certain or there are no more blocks.
+
+        Empty where these are too many to look at one by one.
+        """
+        last = min(self.n_blocks, self.threshold + math.ceil(_CERTAIN * self.sigma))
+        if last > _MOST_COUNTS:
+            return ()
+        law = DiscreteGaussian(self.sigma)
+        return tuple(law.survival(self.threshold - h) for h in range(max(last, 0) + 1))
+
+    def price(self, mask: RenyiCurve, *, rounding: float = 0.0, variation: float = 1.0) -> Price:
+        """What the test costs together with the mask that follows it, and its rounding.
+
+        `variation` bounds the total variation that the mask leaves.
+        """
+        return Price(
+            (gaussian_curve(self.sigma, sensitivity=self.sensitivity), mask),
+            self.shortfall,
+            gate=True,
+            rounding=rounding,
+            chances=self.chances,
+            variation=variation,
+        )
 
     @property
     def ramp(self) -> int:

@@ -1,21 +1,52 @@
-"""How exact a refined release will be, and which refinement to buy with the rest of a budget."""
+"""How exact a refined release will be, and which refinement to buy with the rest of a budget.
+
+Two kinds of forecast. `forecast_error` is a formula for components that do not overlap; it is quick
+enough to search with. `moment_information` is the information of noisy moments at a mixture, so it
+knows about overlap; `worst_component_error` turns the covariance of errors into one number, which
+has the same meaning for every method that forecasts: the median, over releases, of the length of
+(weight, mean, covariance error) of the worst component.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
+import numpy as np
 from scipy.stats import chi2
 
 from privgmm.arrays import Array
 from privgmm.budget import Budget
+from privgmm.mixture import Mixture
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
-from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.quadrature import points_of, scores
+from privgmm.stages.refinement.noisy_moments import Refinement, cut_features
 
-__all__ = ["Forecast", "best_refinement", "forecast_error"]
+__all__ = [
+    "MOST_PARAMETERS",
+    "Forecast",
+    "MomentInformation",
+    "best_refinement",
+    "forecast_error",
+    "moment_information",
+    "refined_error",
+    "worst_component_error",
+]
 
 _FIRST_STEP_ERRORS = (0.1, 0.2, 0.4)
+_SEED = 20240611
+_DRAWS = 400
+_MOST_POINTS, _FEWEST_POINTS = 3072, 512
+"""In all, but not fewer per component."""
+MOST_PARAMETERS = 700
+"""With more, the information of moments would take seconds."""
+_PREVIOUS = 1.0
+"""How far a step may lie from the one before it, in local coordinates: see `solve_moments`."""
+
+_Features = Callable[[Array, Mixture, float], tuple[Array, Array]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +70,123 @@ class Forecast:
     def total(self) -> float:
         """One number: all three together."""
         return math.sqrt(self.mean**2 + self.covariance**2 + self.weight**2)
+
+
+class MomentInformation(NamedTuple):
+    """What noisy moments tell about a mixture, in its local coordinates.
+
+    Parameters
+    ----------
+    noisy : array (P, P)
+        Information, with sampling error and noise.
+    exact : array (P, P)
+        The same without noise: what the rows themselves tell in moments.
+    """
+
+    noisy: Array
+    exact: Array
+
+
+def moment_information(
+    mixture: Mixture,
+    radius: float,
+    deviations: Array,
+    n_rows: float,
+    features: _Features = cut_features,
+) -> MomentInformation:
+    """Information of noisy moments seen through the very mixture that the rows come from.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    radius : float
+        R at which the moments are cut or winsorised.
+    deviations : array (1 + d + d(d+1)/2,)
+        Standard deviation of the noise on each moment sum.
+    n_rows : float
+    features : callable
+        What a row contributes: `cut_features` or `winsorised_features`.
+
+    Notes
+    -----
+    The moments have mean m(theta) and covariance ``C = Cov(f) / n + noise``; the slope of m is
+    ``E f s'``, s being the score, and the information ``slope' C^-1 slope``. Expectations are
+    sums over some hundred points per component: forecasts need two digits. Weights are told up to
+    a common factor, so the direction in which all of them grow is made stiff.
+    """
+    slope, one_row = _moment_law(mixture, radius, features)
+    k = mixture.n_components
+    common = np.zeros(len(slope))
+    common[:: len(slope) // k] = mixture.weights
+    stiff = n_rows * np.outer(common, common)
+    noise = np.tile(deviations / n_rows, k) ** 2
+    # a trifle of noise keeps the covariance of few points positive definite
+    trifle = 1e-9 * np.maximum(np.diagonal(one_row), 1e-12) / n_rows
+    noisy, exact = (
+        slope.T @ np.linalg.solve(one_row / n_rows + np.diag(more), slope) + stiff
+        for more in (noise + trifle, trifle)
+    )
+    return MomentInformation(noisy, exact)
+
+
+@functools.lru_cache(maxsize=16)
+def _moment_law(mixture: Mixture, radius: float, features: _Features) -> tuple[Array, Array]:
+    """Slope of the moments in local coordinates, and their covariance for one row (P, P)."""
+    rows, mass = points_of(mixture, max(_MOST_POINTS, _FEWEST_POINTS * mixture.n_components))
+    seen = features(rows, mixture, radius)[0].reshape(len(rows), -1)
+    mean = mass @ seen
+    weighed = ((seen - mean) * mass[:, None]).T
+    return weighed @ scores(mixture, rows), weighed @ seen
+
+
+def worst_component_error(covariance: Array, weights: Array) -> float:
+    """Median, over errors of that covariance, of the length of the worst component's.
+
+    Parameters
+    ----------
+    covariance : array (P, P)
+        Of the errors, in local coordinates: per component the logarithm of its weight, its mean in
+        its own units, and the logarithm of its covariance relative to itself, as svec.
+    weights : array (k,)
+
+    Notes
+    -----
+    The length is that of (weight, mean, covariance error), each the largest of any component: the
+    mean by Mahalanobis distance, the covariance by the Frobenius norm of the whitened difference.
+    """
+    k = len(weights)
+    size = len(covariance) // k
+    d = round((math.sqrt(8 * size + 1) - 3) / 2)
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    draws = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(covariance)))
+    errors = (draws @ root.T).reshape(_DRAWS, k, size)
+    logs = errors[:, :, 0]
+    parts = (
+        np.abs(weights * (logs - (logs @ weights)[:, None])),
+        np.linalg.norm(errors[:, :, 1 : 1 + d], axis=2),
+        np.linalg.norm(errors[:, :, 1 + d :], axis=2),
+    )
+    return float(np.median(np.linalg.norm([part.max(axis=1) for part in parts], axis=0)))
+
+
+def refined_error(mixture: Mixture, n_rows: float, refinement: Refinement | None) -> float:
+    """Error to expect of the worst component after the last step; without one, without privacy.
+
+    The last step sees the rows through the mixture that the step before it gave, which is near the
+    truth, and is held to it, weakly. With very many parameters overlap is left out.
+    """
+    d = mixture.n_features
+    width = 1 + d + d * (d + 1) // 2
+    if mixture.n_components * width > MOST_PARAMETERS:
+        return forecast_error(n_rows, mixture.weights, d, refinement).total
+    radius, deviations = math.inf, np.zeros(width)
+    if refinement is not None:
+        last = refinement.steps - 1
+        radius, deviations = refinement.radii[last], refinement.deviations(last, d)
+    told = moment_information(mixture, radius, deviations, n_rows).noisy
+    held = told + np.eye(len(told)) / _PREVIOUS**2
+    return worst_component_error(np.asarray(np.linalg.inv(held)), mixture.weights)
 
 
 @functools.lru_cache(maxsize=4096)

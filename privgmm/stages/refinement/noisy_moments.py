@@ -2,8 +2,9 @@
 
 Once a coarse mixture is public, unbounded data becomes bounded: in a component's own
 coordinates u = L^-1 (x - mu), rows with ||u|| > R count for nothing, and the rest contribute
-bounded moments, softly shared between components. Their noisy sums are all that is taken from
-the data; solving for the mixture that would produce them is post-processing.
+bounded moments, softly shared between components. Their sums are integers and so is the noise;
+they are all that is taken from the data. Solving for the mixture that would produce them is
+post-processing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numba as nb
@@ -25,25 +26,30 @@ from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
-from privgmm.privacy.noise import NoiseSource, Randomness
+from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.fixed_point import Persons, fixed_scale, in_threads, rounded_sensitivity
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Drawn, RowSums, Scene, Stage, Work
+from privgmm.stages.refinement.moment_law import refined_errors
+from privgmm.stages.stage import Drawn, Published, RowSums, Scene, Stage, Work
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "PreparedRefinement",
     "Refinement",
     "Solution",
+    "add_moments",
     "component_offsets",
     "cut_features",
+    "cut_sums",
     "inverse_factors",
-    "moment_sums",
     "refine",
     "responsibilities",
     "solve_moments",
     "winsorised_features",
 ]
 
-_CHUNK_ROWS = 1 << 16
+_MOST_NOISE_BITS = 24
+"""Noise of more than so many bits of sensitivities asks for a coarser unit, to fit 64 bits."""
 _QUADRATURE_BITS = 12
 _CLOSE_ENOUGH = 1e-4
 _CONVERGED = 1e-2
@@ -69,7 +75,12 @@ class Refinement(Stage):
     Responsibilities r sum to at most one, and ||u|| <= R, so a row's contribution has norm at
     most ``|c|``. For two rows it has, per component, inner product
     ``r r' (c0^2 + c1^2 z + c2^2 z^2)`` with z in [-1, 1], never negative if
-    ``c1^2 <= 2 c0 c2``. So replacing a row moves the sums by at most ``sqrt 2 |c|``.
+    ``c1^2 <= 2 c0 c2``. So replacing a row moves the sums by at most ``sqrt 2 |c|``. A person
+    contributes the average over their rows: inner products of averages are averages of inner
+    products, hence the same bound.
+
+    Contributions, divided by |c|, are rounded to integers (`fixed_point`), the rounding is added
+    to the sensitivity, and noise is a discrete Gaussian on the integers.
     """
 
     multipliers: tuple[float, ...]
@@ -98,12 +109,25 @@ class Refinement(Stage):
         """``sqrt 2 |c|``: how far replacing one row moves the scaled sums."""
         return math.sqrt(2) * math.hypot(*self.scales)
 
-    def deviations(self, step: int, d: int) -> Array:
-        """Standard deviation (1 + d + d(d+1)/2,) of the noise on each unscaled moment sum."""
+    def units(self, step: int, d: int) -> Array:
+        """What one of each scaled sum stands for: ``|c| (1/c0, R/c1, R^2/c2)``, each repeated."""
         c0, c1, c2 = self.scales
         radius = self.radii[step]
-        unit = self.multipliers[step] * self.sensitivity
-        return unit * np.repeat([1 / c0, radius / c1, radius**2 / c2], [1, d, d * (d + 1) // 2])
+        sizes = [1, d, d * (d + 1) // 2]
+        return math.hypot(*self.scales) * np.repeat([1 / c0, radius / c1, radius**2 / c2], sizes)
+
+    def deviations(self, step: int, d: int) -> Array:
+        """Standard deviation (1 + d + d(d+1)/2,) of the noise on each unscaled moment sum."""
+        return self.multipliers[step] * math.sqrt(2) * self.units(step, d)
+
+    def unit(self, step: int, n_units: int) -> float:
+        """Integers per one of the scaled sums of a step, from public numbers alone."""
+        excess = math.ceil(math.log2(self.multipliers[step])) - _MOST_NOISE_BITS
+        return math.ldexp(fixed_scale(n_units), -max(0, excess))
+
+    def sigma(self, step: int, unit: float, size: int) -> float:
+        """Parameter of the discrete Gaussian on each of `size` integer sums of a step."""
+        return self.multipliers[step] * rounded_sensitivity(math.sqrt(2), unit, size)
 
     def price(self) -> Price:
         """One Gaussian mechanism per step; it never refuses."""
@@ -130,12 +154,14 @@ class Refinement(Stage):
         means[1, 0] = apart
         public = Mixture([0.5, 0.5], means, np.broadcast_to(np.eye(d), (2, d, d)))
 
-        def move(rows: Array) -> float:
-            first, second = (moment_sums(row[None], public, radius) for row in rows)
-            deviations = self.deviations(step, d)
-            if not (deviations > 0).all():
-                return math.inf
-            return float(np.linalg.norm((first - second) / deviations)) * multiplier
+        def persons(first: Array, second: Array) -> float:
+            unit = self.unit(step, 2)
+            one, two = (
+                cut_sums(rows, public, radius, self.scales, Persons.one(len(rows)), unit)
+                for rows in (first, second)
+            )
+            sigma = self.sigma(step, unit, one.size)
+            return float(np.linalg.norm(one - two)) / sigma * multiplier if sigma > 0 else math.inf
 
         edge = radius * (1 - 1e-12) * np.eye(d)
         starts = (
@@ -145,7 +171,9 @@ class Refinement(Stage):
             np.stack([edge[0], edge[-1]]),
             np.stack([edge[0], np.full(d, 1e9)]),
         )
-        return RowSums(multiplier, move, starts, radius)
+        return RowSums(
+            multiplier, lambda rows: persons(rows[:1], rows[1:]), starts, radius, persons
+        )
 
     def prepare(self, work: Work, public: Mixture) -> PreparedRefinement:
         """Nothing yet: each step looks at the rows through what the step before it published."""
@@ -191,9 +219,19 @@ class PreparedRefinement:
 
     def draw(self, source: NoiseSource) -> Drawn:
         """Run the noisy steps."""
-        return Drawn(
-            refine(self.work.rows, self.public, self.stage, rng=source, member=self.work.member)
-        )
+        work, stage = self.work, self.stage
+        found = refine(work.rows, self.public, stage, rng=source, member=work.member)
+        n = len(Persons.of(len(work.rows), work.member))
+        return Drawn(Published(found, standard_errors=_errors_of(found, stage, n)))
+
+
+def _errors_of(mixture: Mixture, stage: Refinement, n: int) -> StandardErrors | None:
+    """Standard errors after the last step; None where the moments do not tell. Public."""
+    noise = stage.deviations(stage.steps - 1, mixture.n_features) / n
+    try:
+        return refined_errors(mixture, stage.radii[-1], noise, n, cut_features)
+    except (InvalidInput, np.linalg.LinAlgError):
+        return None
 
 
 @nb.njit(cache=True, nogil=True)
@@ -238,37 +276,66 @@ def responsibilities(
 
 
 @nb.njit(cache=True, nogil=True)
-def _accumulate(
+def add_moments(
     rows: Array,
-    shares: Array,
+    starts: IntArray,
+    first: int,
+    last: int,
     offsets: Array,
     means: Array,
     inverses: Array,
-    limit: float,
-    sums: Array,
+    radius: float,
+    scales: Array,
+    unit: float,
+    winsorise: bool,
+    sums: IntArray,
 ) -> None:
-    n, d = rows.shape
-    k = offsets.shape[0]
+    """Add the rounded contributions of persons first..last-1 to `sums` (k, 1 + d + d(d+1)/2).
+
+    A row gives ``(c0 r, c1 r v, c2 r svec(v v^T))``, v = u / R, each rounded to an integer of
+    units; a person the average of these integers, rounded once more. So the sums are the same for
+    any order of rows. Beyond R a row is pulled in to it (`winsorise`), or counts for nothing.
+    """
+    k, d = means.shape
+    width = sums.shape[1]
     u = np.empty((k, d))
-    squares = np.empty(k)
-    share = np.empty(k)
-    for i in range(n):
-        norm = responsibilities(rows[i], offsets, means, inverses, u, squares, share)
-        if norm == 0.0:
-            continue
+    squares, share = np.empty(k), np.empty(k)
+    person = np.zeros((k, width), dtype=np.int64)
+    root_two = math.sqrt(2.0)
+    for p in range(first, last):
+        size = starts[p + 1] - starts[p]
+        person[:] = 0
+        for i in range(starts[p], starts[p + 1]):
+            norm = responsibilities(rows[i], offsets, means, inverses, u, squares, share)
+            if norm == 0.0:
+                continue
+            for a in range(k):
+                r = share[a] / norm * unit
+                # no scale exceeds one: all of it would be rounded to nothing
+                if not r >= 0.5 or not squares[a] < np.inf:
+                    continue
+                pull = 1.0 / radius
+                if squares[a] > radius * radius:
+                    if not winsorise:
+                        continue
+                    pull = 1.0 / math.sqrt(squares[a])
+                person[a, 0] += math.floor(scales[0] * r + 0.5)
+                at = 1 + d
+                for j in range(d):
+                    v = u[a, j] * pull
+                    person[a, 1 + j] += math.floor(scales[1] * r * v + 0.5)
+                    person[a, at] += math.floor(scales[2] * r * v * v + 0.5)
+                    at += 1
+                    for q in range(j + 1, d):
+                        cross = scales[2] * r * root_two * v * (u[a, q] * pull)
+                        person[a, at] += math.floor(cross + 0.5)
+                        at += 1
         for a in range(k):
-            if squares[a] <= limit:
-                r = shares[i] * share[a] / norm
-                sums[a, 0] += r
-                index = 1 + d
-                for p in range(d):
-                    ru = r * u[a, p]
-                    sums[a, 1 + p] += ru
-                    sums[a, index] += ru * u[a, p]
-                    index += 1
-                    for q in range(p + 1, d):
-                        sums[a, index] += math.sqrt(2.0) * ru * u[a, q]
-                        index += 1
+            for j in range(width):
+                if size == 1:
+                    sums[a, j] += person[a, j]
+                else:
+                    sums[a, j] += (2 * person[a, j] + size) // (2 * size)
 
 
 def component_offsets(mixture: Mixture) -> Array:
@@ -287,28 +354,44 @@ def inverse_factors(mixture: Mixture) -> Array:
     return np.stack([solve_triangular(factor, eye, lower=True) for factor in mixture.cholesky])
 
 
-def _chunks(n: int) -> Iterator[slice]:
-    for start in range(0, n, _CHUNK_ROWS):
-        yield slice(start, start + _CHUNK_ROWS)
+def cut_sums(
+    rows: Array,
+    public: Mixture,
+    radius: float,
+    scales: tuple[float, float, float],
+    persons: Persons,
+    unit: float,
+) -> IntArray:
+    """Soft, cut moments (k, 1 + d + d(d+1)/2) of all rows under a public mixture, as integers.
 
-
-def moment_sums(rows: Array, public: Mixture, radius: float, shares: Array | None = None) -> Array:
-    """Soft, truncated moments (k, 1 + d + d(d+1)/2) of all rows under a public mixture.
-
-    Counts, ``r u`` and ``r svec(u u^T)`` (off-diagonals times sqrt 2), summed over rows in
-    chunks, so that memory does not grow with n. NOT private by itself.
-
-    `shares` (n,) counts each row as a fraction of a person; the shares of one person sum to
-    one, so that a person's contribution is an average and as bounded as a row's.
+    Sums over persons of counts, ``r u / R`` and ``r svec(u u^T) / R^2`` (off-diagonals times
+    sqrt 2), weighed by ``c / |c|``, in units of `1/unit`. NOT private by itself.
     """
     d = public.n_features
-    sums = np.zeros((public.n_components, 1 + d + d * (d + 1) // 2))
+    shape = (public.n_components, 1 + d + d * (d + 1) // 2)
     offsets, inverses = component_offsets(public), inverse_factors(public)
-    for chunk in _chunks(len(rows)):
-        part = np.ascontiguousarray(rows[chunk], dtype=np.float64)
-        share = np.ones(len(part)) if shares is None else shares[chunk]
-        _accumulate(part, share, offsets, public.means, inverses, radius**2, sums)
-    return sums
+    weights = np.asarray(scales) / math.hypot(*scales)
+    ordered = persons.ordered(rows)
+
+    def work(first: int, last: int) -> IntArray:
+        sums = np.zeros(shape, dtype=np.int64)
+        add_moments(
+            ordered,
+            persons.starts,
+            first,
+            last,
+            offsets,
+            public.means,
+            inverses,
+            radius,
+            weights,
+            unit,
+            False,
+            sums,
+        )
+        return sums
+
+    return in_threads(work, len(persons))
 
 
 @functools.lru_cache(maxsize=16)
@@ -477,6 +560,9 @@ def solve_moments(
     moments as control variate, and generalised least squares (Gauss-Newton, derivatives by
     scores) finds the candidate that matches. Where components hardly overlap and R is large
     this is one maximum-likelihood step.
+
+    It never raises, whatever the noise made of the moments: where a step cannot be taken, the last
+    mixture stands, and has not converged.
     """
     k, width = target.shape
     bits = _QUADRATURE_BITS + (n_rows > 300_000) + (n_rows > 3_000_000)
@@ -502,15 +588,20 @@ def solve_moments(
         mean = expected.reshape(-1)
         covariance = (second - np.outer(mean, mean)) / n_rows
         covariance[np.diag_indices_from(covariance)] += np.tile(deviations**2, k)
-        whitened = np.linalg.solve(covariance, slope)
-        normal = slope.T @ whitened + pull
-        gradient = whitened.T @ (target.reshape(-1) - mean) - pull @ travelled
-        step = np.linalg.solve(normal, gradient)
-        length = np.abs(step).max()
-        if length > _STEP_LIMIT:
-            step *= _STEP_LIMIT / length
+        try:
+            whitened = np.linalg.solve(covariance, slope)
+            normal = slope.T @ whitened + pull
+            gradient = whitened.T @ (target.reshape(-1) - mean) - pull @ travelled
+            step = np.linalg.solve(normal, gradient)
+            length = np.abs(step).max()
+            if length > _STEP_LIMIT:
+                step *= _STEP_LIMIT / length
+            current = _moved(current, step.reshape(k, width))
+        except (InvalidInput, np.linalg.LinAlgError):
+            # noise is drawn already: what was reached so far is kept, which public numbers decide
+            moved = math.inf
+            break
         travelled += step
-        current = _moved(current, step.reshape(k, width))
         moved = float(step @ normal @ step)
         # a hundredth of a standard error
         if moved < _CLOSE_ENOUGH:
@@ -523,24 +614,23 @@ def refine(
     coarse: Mixture,
     refinement: Refinement,
     *,
-    rng: Randomness,
+    rng: NoiseSource,
     member: IntArray | None = None,
 ) -> Mixture:
     """Run the noisy steps from the public coarse mixture; returns the last, also public.
 
-    `member` (n,) numbers the person each row belongs to, from zero; persons count equally.
+    `member` (n,) numbers the person each row belongs to; persons count equally.
     """
     current = coarse
-    n, d = rows.shape
-    shares = None
-    if member is not None:
-        sizes = np.bincount(member)
-        n = sizes.size
-        shares = 1.0 / sizes[member]
+    persons = Persons.of(len(rows), member)
+    n, d = len(persons), rows.shape[1]
     for step in range(refinement.steps):
         radius = refinement.radii[step]
-        deviations = refinement.deviations(step, d)
-        sums = moment_sums(rows, current, radius, shares)
-        noisy = (sums + deviations * rng.normal(sums.shape)) / n
-        current = solve_moments(current, noisy, radius, deviations / n, n).mixture
+        unit = refinement.unit(step, n)
+        sums = cut_sums(rows, current, radius, refinement.scales, persons, unit)
+        sigma = refinement.sigma(step, unit, sums.size)
+        noise = rng.discrete_gaussian(sigma, sums.size).reshape(sums.shape)
+        noisy = (sums + noise) / (unit * n) * refinement.units(step, d)
+        deviations = refinement.deviations(step, d) / n
+        current = solve_moments(current, noisy, radius, deviations, n).mixture
     return current

@@ -1,7 +1,7 @@
 """The frame by agreement: where unbounded rows lie, found by the blocks' votes.
 
 One component per block, so there are no labels and nothing needs to be separated. What comes out
-of the mask is put on a coarse public grid and turned at random before anybody sees it.
+of the mask lies on a public grid (`agreement.public_grid`), and is turned at random.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.stage import Bottom, Drawn, Work
 
 __all__ = ["FrameAgreement", "PreparedFrame"]
-
 
 _SIMULATED = 300
 _SETTLED_ROWS, _MOST_ROWS = 1000, 10**9
@@ -104,11 +103,18 @@ class PreparedFrame:
     agreement: PreparedAgreement
 
     def draw(self, source: NoiseSource) -> Drawn:
-        """Test and mask, then grid and turn: a `Frame`, or ⊥."""
+        """Test, mask and turn: a `Frame`, or ⊥.
+
+        Noise may have made a shape so flat that there are no coordinates in it. That is seen from
+        what is public, and refused like any frame that cannot serve.
+        """
         drawn = self.agreement.draw(source)
         if isinstance(drawn.value, Bottom):
             return drawn
         found = drawn.value
         turn = random_rotation(found.n_features, rng=source)
-        frame = Frame.published(found.means[0], found.cholesky[0], rotation=turn)
+        try:
+            frame = Frame(found.means[0], found.cholesky[0] @ turn)
+        except InvalidInput:
+            return Drawn(Bottom(), drawn.seen)
         return Drawn(frame, drawn.seen)

@@ -22,6 +22,7 @@ from scipy.stats import qmc
 
 from privgmm.arrays import Array, IntArray, frozen, positive, whole_number
 from privgmm.errors import InvalidInput
+from privgmm.stages.fixed_point import Persons, fixed_point_scale
 from privgmm.stages.form import Form
 from privgmm.stages.sketch.frame import Frame
 
@@ -30,9 +31,6 @@ __all__ = ["SketchShape", "feature_sums", "fixed_point_scale", "integer_sensitiv
 _DEFAULTS = {1: (1, 20, 0.6), 2: (32, 16, 0.6), 3: (32, 12, 0.5), 4: (64, 8, 0.6), 5: (80, 7, 0.6)}
 _DEFAULT_STEP = 0.6
 _MOST_DIRECTIONS, _MOST_FREQUENCIES = 10_000, 1_000
-_SUM_BITS, _FINEST_BITS = 60, 30
-_MOST_UNITS = 1 << 44
-"""With more, integers would be so coarse that rounding shows."""
 _CHUNK_ROWS = 1 << 16
 _BLOCK = 256
 """Rows that a kernel treats side by side; a sum over them is a whole number below 2^39."""
@@ -86,6 +84,10 @@ class SketchShape:
     def size(self) -> int:
         """Number m = D L of frequencies."""
         return self.n_directions * self.n_frequencies
+
+    def most_components(self, n_features: int) -> int:
+        """The most components with no more free numbers than a sketch of this shape has."""
+        return 4 * self.size // ((n_features + 1) * (n_features + 2))
 
     @functools.cached_property
     def weights(self) -> Array:
@@ -191,20 +193,6 @@ def _repelled(d: int, count: int) -> Array:
     return frozen(v)
 
 
-def fixed_point_scale(n_units: int) -> int:
-    """Units per one of the fixed-point integers: a power of two, from the public n alone.
-
-    No contribution is larger than one, so sums stay below 2^60 and leave room for noise.
-
-    >>> fixed_point_scale(10**6) == 2**30, fixed_point_scale(2**40) == 2**19
-    (True, True)
-    """
-    n = whole_number(n_units, "n_units", 1)
-    if n >= _MOST_UNITS:
-        raise InvalidInput(f"n_units must be below {_MOST_UNITS}, got {n}")
-    return 1 << min(_FINEST_BITS, _SUM_BITS - n.bit_length())
-
-
 def integer_sensitivity(shape: SketchShape, scale: int) -> int:
     """How far replacing one row, or one person, moves the integer sums, in L2.
 
@@ -297,12 +285,10 @@ def _by_person(member: IntArray | None) -> tuple[IntArray | None, IntArray]:
     """
     if member is None:
         return None, np.empty(0, dtype=np.int64)
-    order = np.argsort(member, kind="stable")
-    sizes = np.bincount(member)
-    sizes = sizes[sizes > 0]
+    persons = Persons.of(len(member), member)
     closing = np.zeros(len(member), dtype=np.int64)
-    closing[np.cumsum(sizes) - 1] = sizes
-    return order, closing
+    closing[persons.starts[1:] - 1] = np.diff(persons.starts)
+    return persons.order, closing
 
 
 def _cuts(n: int, closing: IntArray, chunk_rows: int) -> list[int]:

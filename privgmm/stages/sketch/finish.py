@@ -3,21 +3,25 @@
 The misfit of the first sketch is public, and so the way to go on may depend on it. Every way costs
 the same, one Gaussian mechanism of the stage's multiplier in all, fixed in the plan beforehand:
 
-- a Gaussian mixture explains the rows, few columns: a second sketch, averaged with the first;
-- the same, many columns: one refinement step, with the first sketch's information as its prior;
+- a Gaussian mixture explains the rows: a second sketch, averaged with the first, or one refinement
+  step, with the first sketch's information as its prior, whichever leaves the smaller error at the
+  mixture that was fitted (`second_look`);
 - no such mixture explains them, as with most real tables: a rich mixture by noisy EM, its
-  projections to k components, a vote among them, and some more noisy EM from the winner.
+  projections to k components, a vote among them, and some more noisy EM from the winner; where
+  the noise would drown a rich mixture, a vote among starts that the sketch gives, and noisy EM.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from privgmm.arrays import Array, positive, whole_number
+from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
@@ -37,36 +41,56 @@ from privgmm.stages.refinement.winsorised import (
     moment_row_sums,
     noisy_moments_of,
 )
-from privgmm.stages.sketch.data import SketchData
+from privgmm.stages.sketch.error_covariances import (
+    MomentNoise,
+    after_noisy_em,
+    after_refinement,
+    errors_in_data_units,
+)
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.fitting import (
     NARROWEST,
-    SketchFit,
+    FrameFit,
     chi_square,
     fit_path,
     information_in_local_coordinates,
     refit,
 )
+from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.stages.sketch.second_look import (
+    FEW_COLUMNS,
+    UNTOLD,
+    SecondLook,
+    compare_looks,
+    refining_moments,
+)
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage, Work
 
-__all__ = ["FEW_COLUMNS", "REFINED_RADIUS", "Finish", "PreparedFinish"]
+__all__ = ["FAINTEST", "Finish", "PreparedFinish", "takes_rich_route", "widened"]
 
-FEW_COLUMNS = 3
-"""Up to so many columns a second sketch is as good as anything; beyond, refinement is better."""
-
+_SUSPECT = 2.0
+"""A misfit above this makes a sketch with more than two columns suspect, see `takes_rich_route`."""
 _RICH, _VOTE, _LAST = 0.70, 0.05, 0.25
 """Shares of the stage's account, where a rich mixture is made."""
+_VOTE_ALONE = 0.08
+"""The vote's share where none is made; the steps take the rest."""
 _RICH_STEPS, _RICH_AVERAGED = 16, 6
 _LAST_STEPS, _LAST_AVERAGED = 6, 3
+_STEPS_ALONE, _AVERAGED_ALONE = 12, 6
 _MOST_RICH = 16
 _RICH_NOISE = 0.3
 _LAST_NOISE = 0.05
+_NARROW_RADIUS, _NARROW_ALONE = 1.5, 1.3
+"""The least radius of the last steps, in units of sqrt(d)."""
+_BACKGROUND, _BACKGROUND_SIZE = 0.02, 4.0
+"""Weight, and variance in units of one Gaussian's, of the background in a vote."""
+_LEAST_CLIP, _EARLY_CLIP, _MOST_CLIP = 3.0, 4.0, 50.0
+"""In nats. A vote clipped later than early is one of many rows: there rows far out shall count."""
 _NORM = 1.75
 """About the sensitivity of the scaled moments, for rules of thumb on noise."""
 _MORE_COMPONENTS = 3
-REFINED_RADIUS = 1.6
-_FAINTEST = 0.1
+FAINTEST = 0.1
 """Of the longest wave in a direction: with less, rows lie far outside the frame."""
 _FAINT = 1e-3
 """A weak pull, for directions in which the sketch says nothing."""
@@ -84,13 +108,20 @@ class Finish(Stage):
         Of a second sketch, as of the first.
     multiplier : float
         Noise of all that it draws together, as of one Gaussian mechanism.
+    choose : bool
+        Whether k is the most that is offered, and the number of components is chosen.
 
     Notes
     -----
     Gaussian mechanisms of the multipliers m_i, one after another, have the Rényi curve
     ``a (sum of 1/m_i^2) / 2``, that of one of the multiplier ``(sum of 1/m_i^2)^(-1/2)``. Each way
     divides ``1/multiplier^2`` among its parts, and which way is taken depends on the published
-    sketch alone: adaptive composition under one price.
+    sketch alone: adaptive composition under one price. The same holds for the number of
+    components: it is read off the published sketches (`PrivateSketch.choice`), and whatever it is,
+    the price is the one in the plan. The same sum is what `gaussian_account` asks for. On integers
+    noise of the multipliers m_i counts as ``1/(m_i^2 - c)`` there, for some small c that is the
+    same for all; with ``m_i^2 = m^2 / s_i`` and shares s_i that add up to one, their sum is at most
+    ``1/(m^2 - c)``, that of one mechanism.
     """
 
     n_components: int
@@ -98,6 +129,7 @@ class Finish(Stage):
     n_units: int
     shape: SketchShape
     multiplier: float
+    choose: bool = False
 
     kind: ClassVar[str] = "finish"
 
@@ -105,14 +137,30 @@ class Finish(Stage):
         for name in ("n_components", "n_features", "n_units"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
         positive(self.multiplier, "multiplier", below=1e6)
+        most = self.shape.most_components(self.n_features)
+        if self.n_components > most:
+            raise InvalidInput(
+                f"n_components must be at most {most} for a sketch of this size in "
+                f"{self.n_features} dimensions, got {self.n_components}: ask for fewer components"
+            )
+
+    @property
+    def chooses_components(self) -> bool:
+        """`choose`: the mixture may have fewer components than planned for."""
+        return self.choose
 
     def part(self, share: float) -> float:
         """The multiplier of a Gaussian mechanism that takes this share of the account."""
         return self.multiplier / math.sqrt(share)
 
+    @property
+    def again(self) -> Sketch:
+        """The second sketch, where that is the way."""
+        return Sketch(self.shape, self.multiplier, self.n_units, self.n_features)
+
     def price(self) -> Price:
         """One Gaussian mechanism in all; it never refuses."""
-        return Price((gaussian_curve(self.multiplier),))
+        return Price((gaussian_curve(self.multiplier),), exact=True)
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
         """Privacy losses (n,) where one row moves all sums by their sensitivity."""
@@ -120,82 +168,136 @@ class Finish(Stage):
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
         """All that any way may sum: a second sketch, moments of every kind of step, a vote."""
-        again = Sketch(self.shape, self.multiplier, self.n_units, self.n_features)
         far = np.zeros((2, n_features))
         far[1, 0] = 100.0
         public = Mixture([0.5, 0.5], far, np.stack([np.eye(n_features)] * 2))
-        steps = (1.0, _RICH / _RICH_STEPS, _LAST / _LAST_STEPS)
+        alone = (1 - _VOTE_ALONE) / _STEPS_ALONE
+        steps = (1.0, _RICH / _RICH_STEPS, _LAST / _LAST_STEPS, alone)
         return (
-            *again.row_sums(n_features),
+            *self.again.row_sums(n_features),
             *(moment_row_sums(self.part(share), Moments(3.0), public) for share in steps),
-            vote_row_sums(self.part(_VOTE), n_features),
+            *(vote_row_sums(self.part(share), n_features) for share in (_VOTE, _VOTE_ALONE)),
         )
 
-    def prepare(self, work: Work, public: SketchData) -> PreparedFinish:
-        """Fit the sketch; no row is looked at yet."""
-        return PreparedFinish(self, work, public, fit_path(public, self.n_components)[-1])
+    def prepare(self, work: Work, public: PrivateSketch) -> PreparedFinish:
+        """Fit the sketch, with as many components as it asks for; no row is looked at yet."""
+        if not self.choose:
+            return PreparedFinish(self, work, public, fit_path(public, self.n_components)[-1])
+        fit = public.choose(self.n_components).in_frame
+        return PreparedFinish(self.settled(fit.n_components), work, public, fit, self.n_components)
+
+    def settled(self, n_components: int) -> Finish:
+        """The same stage, once the number of components is chosen."""
+        return dataclasses.replace(self, n_components=n_components, choose=False)
 
     def sentences(self) -> list[str]:
         """What it does, in plain words."""
+        found = f"The mixture of {self.n_components} that explains the noisy sums best is found."
+        if self.choose:
+            found = (
+                f"Mixtures of up to {self.n_components} components are fitted to the noisy sums, "
+                "and the number that explains them best for its size is taken: that costs nothing."
+            )
         return [
-            f"The mixture of {self.n_components} that explains the noisy sums best is found. If it "
+            f"{found} If it "
             "explains them to within the noise, a second look at all rows sharpens it; if not, "
             "noisy steps on all rows find a mixture near them. Either way costs the same."
         ]
 
     def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
-        """One step in the film."""
-        return (Scene("finish", "Fit"),) if passed else ()
+        """The fit, which is free, and what the rest of the budget makes of it."""
+        return (Scene("sketch_fit", "Fit"), Scene("finish", "Refine")) if passed else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
-        return {"finish": {"multiplier": self.multiplier}}
+        chosen = {"choose": True} if self.choose else {}
+        return {"finish": {"multiplier": self.multiplier, **chosen}}
 
     @classmethod
     def from_form(cls, form: Form, first: Sketch, n_components: int) -> Finish:
         """Read the stage back, beside the sketch that it follows."""
         return cls(
-            n_components, first.n_features, first.n_units, first.shape, form.number("multiplier")
+            n_components,
+            first.n_features,
+            first.n_units,
+            first.shape,
+            form.number("multiplier"),
+            form.flag("choose"),
         )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedFinish:
-    """The fit to the first sketch, and the rows. NOT private."""
+    """The fit to the first sketch, and the rows. NOT private.
+
+    `offered` is the most components where their number was to be chosen; the stage is then the one
+    for the number that the first sketch asks for.
+    """
 
     stage: Finish
     work: Work
-    first: SketchData
-    fit: SketchFit
+    first: PrivateSketch
+    fit: FrameFit
+    offered: int | None = None
 
     def draw(self, source: NoiseSource) -> Drawn:
         """Go the way that the misfit asks for; ⊥ if the frame cannot be right."""
         if not _frame_holds(self.first, self.stage.shape):
             return Drawn(Bottom(), self.fit)
-        sketch, mixture, floored = self.first, self.fit.mixture, bool(self.fit.floored.any())
-        if not self.fit.explains:
-            mixture = self._by_rich_mixture(source)
-            mixture, floored = _widened(mixture)
-        elif self.stage.n_features <= FEW_COLUMNS:
-            sketch = self.first + self._second_sketch(source)
-            found = refit(sketch, self.fit)
-            mixture, floored = found.mixture, bool(found.floored.any())
+        sketch, fit, floored = self.first, self.fit, bool(self.fit.floored.any())
+        if takes_rich_route(self.fit, self.stage):
+            mixture, sketch, covariance = self._by_rich_mixture(source)
+            mixture, floored = widened(mixture)
+        elif self.looks.refines:
+            mixture, covariance = self._refined(source)
         else:
-            mixture = self._refined(source)
+            sketch = self.first.averaged_with(self._second_sketch(source))
+            found = self._found_again(sketch)
+            mixture, floored = found.mixture, bool(found.floored.any())
+            covariance = found.compute_local_covariance
+            fit = self.fit if self.offered is None else found
         return Drawn(
             Published(
-                self.first.frame.mixture_from_frame(mixture),
+                sketch.frame.mixture_from_frame(mixture),
                 sketch=sketch,
-                misfit=self.fit.misfit,
+                misfit=fit.misfit,
                 floored=floored,
+                standard_errors=errors_in_data_units(
+                    sketch.frame, mixture, covariance, well_specified=fit.explains
+                ),
+                choice=None if self.offered is None else sketch.choice(self.offered),
             ),
             self.fit,
         )
 
-    def _second_sketch(self, source: NoiseSource) -> SketchData:
-        s = self.stage
-        again = Sketch(s.shape, s.multiplier, s.n_units, s.n_features)
-        second: SketchData = again.prepare(self.work, self.first.frame).draw(source).value
+    @property
+    def looks(self) -> SecondLook:
+        """What a second look of either kind is expected to bring; from public numbers alone.
+
+        Where that cannot be told, as for components on top of each other, it is a second sketch:
+        what was paid for is not lost.
+        """
+        try:
+            return compare_looks(
+                self.fit.mixture,
+                self.first.frequencies,
+                self.first.deviations,
+                self.stage.again.deviations,
+                self.stage.multiplier,
+                self.stage.n_units,
+            )
+        except (InvalidInput, np.linalg.LinAlgError):
+            return UNTOLD
+
+    def _found_again(self, sketch: PrivateSketch) -> FrameFit:
+        """The fit to a sharper sketch; an open number of components is chosen once more."""
+        if self.offered is None:
+            return refit(sketch, self.fit)
+        return sketch.choose(self.offered).in_frame
+
+    def _second_sketch(self, source: NoiseSource) -> PrivateSketch:
+        again = self.stage.again
+        second: PrivateSketch = again.prepare(self.work, self.first.frame).draw(source).value
         return second
 
     @property
@@ -203,77 +305,155 @@ class PreparedFinish:
         rows = self.first.frame.to_frame(self.work.rows)
         return rows, Persons.of(len(rows), self.work.member)
 
-    def _refined(self, source: NoiseSource) -> Mixture:
+    def _refined(self, source: NoiseSource) -> tuple[Mixture, Callable[[], Array]]:
         """One step on winsorised moments; the sketch's own fit if that made things worse.
+
+        Beside the mixture, what computes the covariance of its errors.
 
         The guard looks at published numbers only: the step must have converged, and the mixture
         must not explain the first sketch much worse than its own fit does.
         """
         rows, persons = self._rows
         d, n = self.stage.n_features, len(persons)
-        moments = Moments(REFINED_RADIUS * math.sqrt(d))
+        moments = refining_moments(d)
         noisy = noisy_moments_of(
             rows, self.fit.mixture, moments, persons, self.stage.multiplier, source
         )
         known = information_in_local_coordinates(self.fit)
+        deviations = moments.deviations(self.stage.multiplier, d) / n
         found = solve_moments(
             self.fit.mixture,
             noisy / n,
             moments.radius,
-            moments.deviations(self.stage.multiplier, d) / n,
+            deviations,
             n,
             prior=known + _FAINT * np.eye(len(known)),
             iterations=15,
             features=winsorised_features,
         )
-        if not found.converged:
-            return self.fit.mixture
         size = self.fit.parameters.size
         rise = chi_square(self.first, found.mixture) - self.fit.chi_square
-        return found.mixture if rise <= size + 4 * math.sqrt(2 * size) else self.fit.mixture
+        if not found.converged or rise > size + 4 * math.sqrt(2 * size):
+            return self.fit.mixture, self.fit.compute_local_covariance
+        return found.mixture, lambda: after_refinement(
+            self.first, found.mixture, moments.radius, deviations, winsorised_features
+        )
 
-    def _by_rich_mixture(self, source: NoiseSource) -> Mixture:
-        """Rich mixture, projections, vote, and some more steps from the winner."""
+    def _by_rich_mixture(
+        self, source: NoiseSource
+    ) -> tuple[Mixture, PrivateSketch, Callable[[], Array]]:
+        """Rich mixture, projections, vote, and some more steps from the winner.
+
+        With few rows for so many components and columns there is no rich mixture: its noise would
+        drown it. Then the sketch alone gives the candidates, and the steps from the winner take
+        what is saved.
+
+        Beside the mixture, the sketch with the rich mixture, and what computes the covariance of
+        the errors.
+        """
         stage = self.stage
         rows, persons = self._rows
         k, d, n = stage.n_components, stage.n_features, len(persons)
-        largest = fit_path(self.first, k + _MORE_COMPONENTS)[-1].mixture
-        radius = 3.0 if d < 3 else 0.8 * math.sqrt(d) + 2.0
-        noise = stage.part(_RICH / _RICH_STEPS)
-        room = int(_RICH_NOISE * n / (noise * _NORM * radius**2))
-        many = min(max(room, k + 1), _MOST_RICH)
-        rich = NoisyEM(
-            rows,
-            split_to(largest, many),
-            Moments(radius),
-            persons,
-            multiplier=noise,
-            source=source,
-        ).run(averaging(_RICH_STEPS, _RICH_AVERAGED))
+        path = fit_path(self.first, min(k + _MORE_COMPONENTS, stage.shape.most_components(d)))
+        largest = path[-1].mixture
+        sketch, vote, last = self.first, _VOTE_ALONE, 1 - _VOTE_ALONE
+        steps, averaged, narrow = _STEPS_ALONE, _AVERAGED_ALONE, _NARROW_ALONE
         candidates = [
-            *projections(rich, k),
             self.fit.mixture,
             *projections(largest, k, seeds=(1, 2), most=1),
+            # where k components are more than the sketch can tell apart, fewer are safer
+            *(split_to(path[j - 1].mixture, k) for j in sorted({1, k // 2, k - 1}) if 0 < j < k),
         ]
-        noise = stage.part(_VOTE)
-        others = max(len(candidates) - 1, 1)
-        clip = min(max(0.01 * n / (2 * math.sqrt(others) * noise), 2.0), 50.0)
-        chosen = preferred(rows, candidates, persons, clip=clip, multiplier=noise, source=source)
-        noise = stage.part(_LAST / _LAST_STEPS)
+        room = _rich_room(stage)
+        if room > k:
+            radius, noise = _rich_radius(d), stage.part(_RICH / _RICH_STEPS)
+            rich = NoisyEM(
+                rows,
+                split_to(largest, min(room, _MOST_RICH)),
+                Moments(radius),
+                persons,
+                multiplier=noise,
+                source=source,
+            ).run(averaging(_RICH_STEPS, _RICH_AVERAGED))
+            deviations = Moments(radius).deviations(noise, d) / n
+            sketch = self.first.with_rich(
+                widened(rich)[0], MomentNoise.averaged(deviations, d, _RICH_AVERAGED + 1)
+            )
+            candidates = projections(rich, k) + candidates
+            vote, last = _VOTE, _LAST
+            steps, averaged, narrow = _LAST_STEPS, _LAST_AVERAGED, _NARROW_RADIUS
+        noise = stage.part(vote)
+        clip = 0.01 * n / (2 * math.sqrt(max(len(candidates) - 1, 1)) * noise)
+        clip = min(max(clip, _LEAST_CLIP), _MOST_CLIP)
+        shown = candidates
+        if clip < _EARLY_CLIP:
+            shown = [_before_background(one, path[0].mixture) for one in candidates]
+        chosen = preferred(
+            rows,
+            shown,
+            persons,
+            clip=clip,
+            multiplier=noise,
+            source=source,
+        )
+        noise = stage.part(last / steps)
         wide = 4.5 if d < 3 else 1.2 * math.sqrt(d) + 2.4
-        reach = _LAST_NOISE * (n / k) * math.sqrt(_LAST_AVERAGED + 1) / (noise * _NORM)
-        radius = min(max(math.sqrt(reach), 1.5 * math.sqrt(d)), wide)
-        return NoisyEM(
+        reach = _LAST_NOISE * (n / k) * math.sqrt(averaged + 1) / (noise * _NORM)
+        radius = min(max(math.sqrt(reach), narrow * math.sqrt(d)), wide)
+        mixture = NoisyEM(
             rows,
             candidates[chosen],
             Moments(radius),
             persons,
             multiplier=noise,
             source=source,
-        ).run(averaging(_LAST_STEPS, _LAST_AVERAGED))
+        ).run(averaging(steps, averaged))
+        law = widened(mixture)[0] if sketch.rich_in_frame is None else sketch.rich_in_frame
+        deviations = Moments(radius).deviations(noise, d) / n
+        last_noise = MomentNoise.averaged(deviations, d, averaged + 1)
+        return mixture, sketch, lambda: after_noisy_em(mixture, law, last_noise, n, steps)
 
 
-def _frame_holds(data: SketchData, shape: SketchShape) -> bool:
+def takes_rich_route(fit: FrameFit, stage: Finish) -> bool:
+    """Whether to go on by noisy EM instead of trusting the sketch's own optimum. Public.
+
+    Always if no mixture of k components explains the sketch. From three columns on a sketch of few
+    rows is too noisy for that to show beyond doubt, and its optimum can be far off where rows are
+    not a Gaussian mixture; so a misfit of two standard deviations is enough. From four columns on,
+    where there are too few rows for a rich mixture, nothing would show: then it is always noisy EM,
+    though on Gaussian rows refinement can be better by a third.
+    """
+    if stage.n_features < FEW_COLUMNS:
+        return not fit.explains
+    if stage.n_features > FEW_COLUMNS and 1 < fit.n_components >= _rich_room(stage):
+        return True
+    return fit.misfit > _SUSPECT
+
+
+def _rich_radius(d: int) -> float:
+    return 3.0 if d < 3 else 0.8 * math.sqrt(d) + 2.0
+
+
+def _rich_room(stage: Finish) -> int:
+    """How many components of a rich mixture the noise leaves readable."""
+    noise = stage.part(_RICH / _RICH_STEPS) * _NORM * _rich_radius(stage.n_features) ** 2
+    return int(_RICH_NOISE * stage.n_units / noise)
+
+
+def _before_background(mixture: Mixture, one: Mixture) -> Mixture:
+    """The mixture with a little of a wide Gaussian, for a vote that is clipped early.
+
+    A candidate that is too narrow somewhere loses some nats there, not thousands: the steps that
+    follow widen it. So a few rows do not decide.
+    """
+    return Mixture(
+        np.append((1 - _BACKGROUND) * mixture.weights, _BACKGROUND),
+        np.vstack([mixture.means, one.means]),
+        np.concatenate([mixture.covariances, _BACKGROUND_SIZE * one.covariances]),
+    )
+
+
+def _frame_holds(data: PrivateSketch, shape: SketchShape) -> bool:
     """Whether the longest waves say that the rows lie within the frame, about. Public.
 
     In a frame that is right within a factor of two the mean of the longest wave in any direction
@@ -282,10 +462,10 @@ def _frame_holds(data: SketchData, shape: SketchShape) -> bool:
     """
     sizes = np.abs(data.values[:: shape.n_frequencies])
     noise = data.deviations[:: shape.n_frequencies]
-    return bool((sizes + 3 * noise > _FAINTEST).all())
+    return bool((sizes + 3 * noise > FAINTEST).all())
 
 
-def _widened(mixture: Mixture) -> tuple[Mixture, bool]:
+def widened(mixture: Mixture) -> tuple[Mixture, bool]:
     """The mixture with widths of at least `NARROWEST` of the frame, and whether that was needed.
 
     On rounded columns components shrink onto single values, which says nothing about the rows.

@@ -8,30 +8,52 @@ often as one likes. Everything here is in frame coordinates. The compiled work i
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, cho_factor, eigh_tridiagonal, lapack, solve_triangular
-from threadpoolctl import threadpool_limits
 
-from privgmm.arrays import Array, BoolArray, finite_array, frozen, positive, whole_number
+from privgmm.arrays import (
+    Array,
+    BoolArray,
+    finite_array,
+    frozen,
+    one_blas_thread,
+    positive,
+    whole_number,
+)
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture, cholesky_of_root
 from privgmm.stages.sketch import kernels
+from privgmm.stages.sketch.structures import (
+    FULL,
+    NARROWEST,
+    Parts,
+    Structure,
+    local_slopes,
+    numbers_per_component,
+    pack,
+    unpack,
+)
 
 __all__ = [
     "MISFIT",
     "NARROWEST",
     "ExpectedErrors",
-    "SketchFit",
+    "FeatureLaw",
+    "FrameFit",
+    "PathSearch",
     "Sketched",
     "chi_square",
     "choose",
     "expected_errors",
     "expected_information",
+    "feature_law",
     "fit",
     "fit_path",
     "information_in_local_coordinates",
@@ -43,8 +65,6 @@ _Complex = npt.NDArray[np.complex128]
 
 MISFIT = 5.0
 """Above this many standard deviations of chi square, a fit does not explain its sketch."""
-NARROWEST = 0.01
-"""Least standard deviation of a component in any direction, in units of the frame."""
 
 _SEED = 20240611
 _ATOMS, _FAR_ATOMS = 400, 200
@@ -61,13 +81,14 @@ _LIGHTEST_SPLIT = 0.02
 _CUMULANTS_FROM = 6  # dimensions
 _ROUNDS, _STEPS = 3, 6
 _ROUND_GAIN, _STEP_GAIN = 1e-2, 1e-3
+_LONGEST_STEP = 2.0
 _NUGGET = 1e-9  # keeps the covariance of one row positive definite in floating point
 _LANCZOS = 80
 _DRAWS = 400
 
 
 class Sketched(Protocol):
-    """What a fit reads of a sketch: `SketchData` has it."""
+    """What a fit reads of a sketch: `PrivateSketch` has it."""
 
     @property
     def frequencies(self) -> Array:
@@ -91,8 +112,8 @@ class Sketched(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SketchFit:
-    """The mixture of k components that explains a sketch best.
+class FrameFit:
+    """The mixture of k components that explains a sketch best, in frame coordinates.
 
     Parameters
     ----------
@@ -107,11 +128,14 @@ class SketchFit:
     inflation : float
         How many times as large the noise was taken to be in the fit: 1, or, where the mixture
         cannot explain the sketch, as much as brings Q down to its degrees of freedom.
-    information : array (P, P)
-        Normal matrix of the generalised least squares, weak prior included, in the flattened
-        parameters; its inverse is the covariance of their errors.
+    information : array (F, F)
+        Normal matrix of the generalised least squares, weak prior included, in the free numbers;
+        its inverse is the covariance of their errors.
     floored : array (k,) of bool
         Components that came out narrower than `NARROWEST` in some direction and were widened.
+    tangent : array (P, F) or None
+        Derivative of the flattened parameters in the free numbers, where a covariance type leaves
+        fewer of them; None where all parameters are free.
     """
 
     mixture: Mixture
@@ -121,10 +145,13 @@ class SketchFit:
     inflation: float
     information: Array
     floored: BoolArray
+    tangent: Array | None = None
 
     def __post_init__(self) -> None:
         for name in ("parameters", "information", "floored"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
+        if self.tangent is not None:
+            object.__setattr__(self, "tangent", frozen(self.tangent))
 
     @property
     def n_components(self) -> int:
@@ -136,6 +163,17 @@ class SketchFit:
         """``(Q - dof) / sqrt(2 dof)``: about standard normal if k is right."""
         return (self.chi_square - self.degrees_of_freedom) / math.sqrt(2 * self.degrees_of_freedom)
 
+    def compute_local_covariance(self) -> Array:
+        """Covariance (P, P) of the errors, in the coordinates in which refinement moves a mixture.
+
+        Singular where a covariance type ties numbers together.
+        """
+        inverse = np.linalg.inv(self.information)
+        if self.tangent is not None:
+            inverse = self.tangent @ inverse @ self.tangent.T
+        back = np.linalg.inv(local_slopes(self.mixture.cholesky))
+        return np.asarray(back @ inverse @ back.T)
+
     @property
     def explains(self) -> bool:
         """Whether the sketch looks like one of such a mixture: misfit at most `MISFIT`."""
@@ -143,8 +181,8 @@ class SketchFit:
 
     @property
     def criterion(self) -> float:
-        """``Q + P ln(2 m)`` for P parameters and m frequencies; the smallest is preferred."""
-        size = self.parameters.size
+        """``Q + F ln(2 m)`` for F free numbers and m frequencies; the smallest is preferred."""
+        size = len(self.information)
         return self.chi_square + size * math.log(self.degrees_of_freedom + size - 1)
 
 
@@ -156,39 +194,11 @@ class ExpectedErrors(NamedTuple):
     covariance: float
 
 
-class _Parts(NamedTuple):
-    """A mixture as plain arrays, writable, as the kernels take them."""
-
-    weights: Array
-    means: Array
-    roots: Array
-
-
 class _Solution(NamedTuple):
     """Parameters (k, width) and what they cost."""
 
     theta: Array
     cost: float
-
-
-def _width(d: int) -> int:
-    return 1 + d + d * (d + 1) // 2
-
-
-def _pack(weights: Array, means: Array, roots: Array) -> Array:
-    """Free parameters of a mixture given by lower Cholesky factors."""
-    row, column = np.tril_indices(means.shape[1])
-    lower = roots[:, row, column].copy()
-    lower[:, row == column] = np.log(lower[:, row == column])
-    logs = np.log(np.maximum(weights, 1e-12))
-    return np.concatenate([(logs - logs.mean())[:, None], means, lower], axis=1)
-
-
-def _unpack(theta: Array, d: int) -> _Parts:
-    k = len(theta)
-    parts = _Parts(np.empty(k), np.empty((k, d)), np.empty((k, d, d)))
-    kernels.unpack(theta, *parts)
-    return parts
 
 
 # ------------------------------------------------------------------------- the problem
@@ -197,7 +207,15 @@ def _unpack(theta: Array, d: int) -> _Parts:
 class _Problem:
     """A sketch as a least-squares problem. Arrays are real parts, then imaginary parts: (2 m,)."""
 
-    def __init__(self, frequencies: Array, values: _Complex, deviations: Array, n: float) -> None:
+    def __init__(
+        self,
+        frequencies: Array,
+        values: _Complex,
+        deviations: Array,
+        n: float,
+        structure: Structure = FULL,
+    ) -> None:
+        self.structure = structure
         self.frequencies = np.array(frequencies, order="C")  # writable: the kernels know one type
         self.m: int = frequencies.shape[0]
         self.d: int = frequencies.shape[1]
@@ -209,7 +227,7 @@ class _Problem:
         self.variance: Array = np.tile(variance, 2)
 
     @classmethod
-    def of(cls, sketched: Sketched) -> _Problem:
+    def of(cls, sketched: Sketched, structure: Structure = FULL) -> _Problem:
         frequencies = finite_array(sketched.frequencies, "frequencies", (None, None))
         m = len(frequencies)
         deviations = finite_array(sketched.deviations, "deviations", (m,))
@@ -219,11 +237,11 @@ class _Problem:
         if (deviations < 0).any():
             raise InvalidInput("deviations must not be negative")
         n = whole_number(sketched.n_units, "n_units", 1)
-        return cls(frequencies, values, deviations, n)
+        return cls(frequencies, values, deviations, n, structure)
 
     def degrees_of_freedom(self, theta: Array) -> int:
-        """Weights sum to one, so a mixture has a parameter less than theta."""
-        return 2 * self.m - theta.size + 1
+        """Weights sum to one, so a mixture has one number less than are free."""
+        return 2 * self.m - self.structure.n_free(len(theta), self.d) + 1
 
     def scale(self, inflation: float) -> Array:
         """One over the standard deviation of each number, as if all were independent."""
@@ -232,19 +250,28 @@ class _Problem:
     def predicted(self, theta: Array) -> Array:
         values = np.empty(2 * self.m)
         kernels.characteristic(
-            *_unpack(theta, self.d), self.frequencies, values, np.empty((0, theta.size))
+            *unpack(theta, self.d), self.frequencies, values, np.empty((0, theta.size))
         )
         return values
 
-    def slopes(self, theta: Array) -> Array:
+    def slopes(self, theta: Array, tangent: Array | None = None) -> Array:
+        """Derivatives (2 m, F) in the free numbers."""
         slopes = np.empty((2 * self.m, theta.size))
-        parts = _unpack(theta, self.d)
+        parts = unpack(theta, self.d)
         kernels.characteristic(*parts, self.frequencies, np.empty(2 * self.m), slopes)
-        return slopes
+        return slopes if tangent is None else np.asarray(slopes @ tangent)
+
+    def prior(self, theta: Array, tangent: Array | None = None) -> tuple[float, Array, Array]:
+        """The weak prior's cost, minus its gradient (F,) and its precision (F, F)."""
+        pull, precision = np.empty(theta.size), np.empty(theta.size)
+        cost = kernels.prior(theta, self.d, pull, precision)
+        if tangent is None:
+            return cost, pull, np.diag(precision)
+        return cost, pull @ tangent, np.asarray((tangent.T * precision) @ tangent)
 
     def sampling(self, theta: Array) -> Array:
         """Covariance of one row's features at theta, lower triangle only."""
-        parts = _unpack(theta, self.d)
+        parts = unpack(theta, self.d)
         out = np.zeros((2 * self.m, 2 * self.m))
         kernels.sampling_covariance(*parts, self.frequencies, self.predicted(theta), out)
         return out
@@ -265,11 +292,10 @@ def _whitened(factor: Array, columns: Array) -> Array:
 
 
 def _normal_matrix(problem: _Problem, theta: Array, factor: Array) -> Array:
-    """Information in theta, the weak prior's precision included."""
-    slopes = _whitened(factor, problem.slopes(theta))
-    precision = np.empty(theta.size)
-    kernels.prior(theta, problem.d, np.empty(theta.size), precision)
-    return np.asarray(slopes.T @ slopes + np.diag(precision))
+    """Information in the free numbers, the weak prior's precision included."""
+    tangent = problem.structure.tangent(theta, problem.d)
+    slopes = _whitened(factor, problem.slopes(theta, tangent))
+    return np.asarray(slopes.T @ slopes + problem.prior(theta, tangent)[2])
 
 
 def _quadratic(problem: _Problem, theta: Array, factor: Array) -> float:
@@ -291,12 +317,12 @@ class _Piece(NamedTuple):
     root: Array
 
 
-def _replaced(parts: _Parts, c: int, first: _Piece, second: _Piece) -> Array:
+def _replaced(parts: Parts, c: int, first: _Piece, second: _Piece) -> Array:
     """Theta of the mixture with component c replaced by two."""
     weights, means, roots = parts.weights.copy(), parts.means.copy(), parts.roots.copy()
     weights[c], means[c] = first.share * parts.weights[c], first.mean
     roots[c] = cholesky_of_root(first.root)
-    return _pack(
+    return pack(
         np.append(weights, second.share * parts.weights[c]),
         np.vstack([means, second.mean]),
         np.concatenate([roots, cholesky_of_root(second.root)[None]]),
@@ -310,7 +336,7 @@ def _stretched(root: Array, towards: Array, variance: float) -> Array:
 
 def _splits(problem: _Problem, theta: Array, *, thorough: bool) -> Iterator[Array]:
     """Each component cut in two: along its long axes, narrow inside wide, along cumulants."""
-    parts = _unpack(theta, problem.d)
+    parts = unpack(theta, problem.d)
     for c in np.flatnonzero(parts.weights >= _LIGHTEST_SPLIT).tolist():
         mean, root = parts.means[c], parts.roots[c]
         axes = np.linalg.svd(root)[2]  # in own coordinates, the longest first
@@ -321,7 +347,7 @@ def _splits(problem: _Problem, theta: Array, *, thorough: bool) -> Iterator[Arra
             yield from _cumulant_splits(problem, theta, parts, c)
 
 
-def _halved(parts: _Parts, c: int, towards: Array) -> Array:
+def _halved(parts: Parts, c: int, towards: Array) -> Array:
     """Component c as two equal halves, apart along a unit vector in its own coordinates."""
     thin = _stretched(parts.roots[c], towards, 0.4)
     shift = 0.75 * parts.roots[c] @ towards
@@ -329,7 +355,7 @@ def _halved(parts: _Parts, c: int, towards: Array) -> Array:
     return _replaced(parts, c, *halves)
 
 
-def _cumulant_splits(problem: _Problem, theta: Array, parts: _Parts, c: int) -> Iterator[Array]:
+def _cumulant_splits(problem: _Problem, theta: Array, parts: Parts, c: int) -> Iterator[Array]:
     """Component c cut along the directions of its largest fourth and third cumulants.
 
     Notes
@@ -342,7 +368,7 @@ def _cumulant_splits(problem: _Problem, theta: Array, parts: _Parts, c: int) -> 
     """
     m, mean, root = problem.m, parts.means[c], parts.roots[c]
     residual = problem.target - problem.predicted(theta)
-    values = problem.predicted(_pack(np.ones(1), mean[None], root[None]))
+    values = problem.predicted(pack(np.ones(1), mean[None], root[None]))
     size = np.hypot(values[:m], values[m:]) + 1e-300
     cosine, sine = values[:m] / size, values[m:] / size
     scale = problem.scale(1.0)[:m]
@@ -416,7 +442,7 @@ class _Atoms:
         moved = (self.values - predicted[:, None]) * scale[:, None]
         along = (problem.target - predicted) * scale @ moved
         square = np.einsum("ij,ij->j", moved, moved)
-        parts = _unpack(theta, problem.d)
+        parts = unpack(theta, problem.d)
         picked: list[int] = []
         for i in np.argsort(-along / np.sqrt(square)).tolist():
             if len(picked) == count:
@@ -424,7 +450,7 @@ class _Atoms:
             if all(self._differ(i, j) for j in picked):
                 picked.append(i)
                 share = min(max(along[i] / square[i], _LIGHTEST_ATOM), _HEAVIEST_ATOM)
-                yield _pack(
+                yield pack(
                     np.append((1 - share) * parts.weights, share),
                     np.vstack([parts.means, self.means[i]]),
                     np.concatenate([parts.roots, self.widths[i] * np.eye(problem.d)[None]]),
@@ -440,7 +466,7 @@ def _random_starts(k: int, d: int) -> Iterator[Array]:
     for _ in range(_RANDOM):
         means = rng.standard_normal((k, d)) * rng.choice([0.7, 1.2])
         widths = np.exp(rng.uniform(math.log(0.2), 0, k))
-        yield _pack(rng.dirichlet(np.full(k, 3.0)), means, widths[:, None, None] * np.eye(d))
+        yield pack(rng.dirichlet(np.full(k, 3.0)), means, widths[:, None, None] * np.eye(d))
 
 
 def _starts(
@@ -449,7 +475,7 @@ def _starts(
     """Where to look for k components, given the solutions for k - 1, best first."""
     if k == 1:
         for width in (1.0, 0.4, 2.5):
-            yield _pack(np.ones(1), np.zeros((1, problem.d)), width * np.eye(problem.d)[None])
+            yield pack(np.ones(1), np.zeros((1, problem.d)), width * np.eye(problem.d)[None])
         return
     for rank, (solution, count) in enumerate(zip(smaller, _GREEDY, strict=False)):
         yield from atoms.added(problem, solution.theta, scale, count)
@@ -457,13 +483,56 @@ def _starts(
     yield from _random_starts(k, problem.d)
 
 
+def _allowed_starts(
+    problem: _Problem, atoms: _Atoms, k: int, smaller: Sequence[_Solution], scale: Array
+) -> Iterator[Array]:
+    """The starts, with covariances of the type that is asked for."""
+    for theta in _starts(problem, atoms, k, smaller, scale):
+        yield problem.structure.nearest(theta, problem.d)
+
+
 def _descended(
     problem: _Problem, theta: Array, scale: Array, iterations: int, gain: float
 ) -> _Solution:
+    if problem.structure.tangent(theta, problem.d) is not None:
+        return _descended_along(problem, theta, scale, iterations, gain)
     found, cost = kernels.descend(
         theta, problem.frequencies, problem.target, scale, iterations, gain
     )
     return _Solution(found, cost)
+
+
+def _descended_along(
+    problem: _Problem, theta: Array, scale: Array, iterations: int, tolerance: float
+) -> _Solution:
+    """What `kernels.descend` does, in the free numbers of a covariance type."""
+    structure, d = problem.structure, problem.d
+    residual = (problem.target - problem.predicted(theta)) * scale
+    cost = 0.5 * float(residual @ residual) + problem.prior(theta)[0]
+    damping = 1e-2
+    for _ in range(iterations):
+        tangent = structure.tangent(theta, d)
+        slopes = problem.slopes(theta, tangent) * scale[:, None]
+        _, pull, precision = problem.prior(theta, tangent)
+        normal = slopes.T @ slopes + precision
+        downhill = slopes.T @ residual + pull
+        gain = -1.0
+        for _ in range(8):
+            damped = normal + damping * np.diag(np.diagonal(normal) + 1e-6)
+            step: Array = np.asarray(np.linalg.solve(damped, downhill))
+            step /= max(1.0, float(np.abs(step).max()) / _LONGEST_STEP)
+            new = structure.moved(theta, step, d)
+            new_residual = (problem.target - problem.predicted(new)) * scale
+            new_cost = 0.5 * float(new_residual @ new_residual) + problem.prior(new)[0]
+            if new_cost < cost:
+                gain = cost - new_cost
+                theta, cost, residual = new, new_cost, new_residual
+                damping = max(damping / 5, 1e-7)
+                break
+            damping = min(damping * 4, 1e6)
+        if gain < tolerance:
+            break
+    return _Solution(theta, cost)
 
 
 def _search(
@@ -476,7 +545,7 @@ def _search(
         done = (_descended(problem, theta, scale, iterations, gain) for theta in thetas)
         return sorted(done, key=lambda solution: solution.cost)
 
-    tried = run(_starts(problem, atoms, k, smaller, scale), _FIRST_TRIAL, _TRIAL_GAIN)
+    tried = run(_allowed_starts(problem, atoms, k, smaller, scale), _FIRST_TRIAL, _TRIAL_GAIN)
     half = tried[: max(_RUN_ON, len(tried) // 2)]
     tried = run((one.theta for one in half), _SECOND_TRIAL, _TRIAL_GAIN)
     best = run((one.theta for one in tried[:_RUN_ON]), _ITERATIONS, _GAIN)
@@ -493,26 +562,27 @@ def _search(
 
 def _improve(problem: _Problem, theta: Array, factor: Array) -> tuple[Array, float, float]:
     """Gauss-Newton steps under a given covariance: theta, its chi square, gain in cost."""
-    size, shape = theta.size, theta.shape
-    pull, precision, spare = np.empty(size), np.empty(size), np.empty(size)
+    structure, d = problem.structure, problem.d
     residual = _whitened(factor, problem.target - problem.predicted(theta))
-    cost = first = 0.5 * residual @ residual + kernels.prior(theta, problem.d, pull, precision)
+    cost = first = 0.5 * float(residual @ residual) + problem.prior(theta)[0]
     damping = 1e-4
     for _ in range(_STEPS):
-        slopes = _whitened(factor, problem.slopes(theta))
-        normal = slopes.T @ slopes + np.diag(precision)
+        tangent = structure.tangent(theta, d)
+        slopes = _whitened(factor, problem.slopes(theta, tangent))
+        _, pull, precision = problem.prior(theta, tangent)
+        normal = slopes.T @ slopes + precision
         downhill = slopes.T @ residual + pull
         gain = 0.0
         for _ in range(6):
-            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), downhill)
-            step /= max(1.0, np.abs(step).max())
-            new = theta + step.reshape(shape)
+            damped = normal + damping * np.diag(np.diag(normal))
+            step: Array = np.asarray(np.linalg.solve(damped, downhill))
+            step /= max(1.0, float(np.abs(step).max()))
+            new = structure.moved(theta, step, d)
             new_residual = _whitened(factor, problem.target - problem.predicted(new))
-            new_cost = 0.5 * new_residual @ new_residual
-            new_cost += kernels.prior(new, problem.d, spare, precision)
+            new_cost = 0.5 * float(new_residual @ new_residual) + problem.prior(new)[0]
             if new_cost < cost:
                 gain = cost - new_cost
-                theta, residual, cost, pull = new, new_residual, new_cost, spare.copy()
+                theta, residual, cost = new, new_residual, new_cost
                 damping /= 5
                 break
             damping *= 10
@@ -615,69 +685,100 @@ def _polish(
     return theta, chi, _normal_matrix(problem, theta, factor), inflation
 
 
-def _finished(problem: _Problem, candidates: Sequence[Array], *, rough: bool) -> SketchFit:
+def _finished(problem: _Problem, candidates: Sequence[Array], *, rough: bool) -> FrameFit:
     """The fit made of the best candidate, its widths bounded below."""
     theta, chi, information, inflation = _polish(problem, candidates, rough=rough)
-    weights, means, roots = _unpack(theta, problem.d)
-    axes, widths, _ = np.linalg.svd(roots)
-    floored: BoolArray = np.asarray((widths < NARROWEST).any(axis=1))
+    theta, floored = problem.structure.widened(theta, problem.d)
     if floored.any():
-        widened = axes * np.maximum(widths, NARROWEST)[:, None, :]
-        roots[floored] = cholesky_of_root(widened[floored])
-        theta = _pack(weights, means, roots)
         sampling = problem.sampling(theta)
         chi = _quadratic(problem, theta, problem.whitener(sampling, 1.0))
         if _z(problem, theta, chi) > MISFIT:
             inflation = _balanced(problem, theta, sampling)
         information = _normal_matrix(problem, theta, problem.whitener(sampling, inflation))
-    mixture = Mixture.from_roots(weights, means, roots)
-    return SketchFit(
-        mixture=mixture,
+    return FrameFit(
+        mixture=Mixture.from_roots(*unpack(theta, problem.d)),
         parameters=theta,
         chi_square=chi,
         degrees_of_freedom=problem.degrees_of_freedom(theta),
         inflation=inflation,
         information=information,
         floored=floored,
+        tangent=problem.structure.tangent(theta, problem.d),
     )
 
 
 # ------------------------------------------------------------------------------ public
 
 
-def fit_path(sketched: Sketched, max_components: int) -> tuple[SketchFit, ...]:
-    """Fits with 1, 2, .. `max_components` components.
+class PathSearch:
+    """Fits of a sketch with 1, 2, 3, .. components, found one after another as they are asked for.
 
-    Deterministic, and the fit for k does not depend on `max_components`.
+    Deterministic, and the fit for k does not depend on how far the path is followed.
+
+    Parameters
+    ----------
+    sketched : Sketched
+    structure : Structure
+        What the covariance type leaves free.
     """
-    problem = _Problem.of(sketched)
-    k_most = whole_number(max_components, "max_components", 1)
-    if k_most * _width(problem.d) > 2 * problem.m:
-        raise InvalidInput(
-            f"max_components must leave fewer parameters than the sketch has numbers, "
-            f"{2 * problem.m}, got {k_most} components of {_width(problem.d)} parameters each: "
-            "ask for fewer components or take a sketch with more frequencies"
-        )
-    fits: list[SketchFit] = []
-    solutions: list[_Solution] = []
-    with threadpool_limits(1, user_api="blas"):
-        atoms = _Atoms(problem)
-        for k in range(1, k_most + 1):
-            inflation = fits[-1].inflation if fits else 1.0
-            solutions = _search(problem, atoms, k, solutions, inflation)
-            candidates = [one.theta for one in solutions[:_POLISHED]]
-            found = _finished(problem, candidates, rough=inflation > 1)
-            fits.append(found)
-            solutions[0] = _Solution(found.parameters.copy(), found.chi_square)
-    return tuple(fits)
+
+    def __init__(self, sketched: Sketched, structure: Structure = FULL) -> None:
+        self._problem = _Problem.of(sketched, structure)
+        self._fits: list[FrameFit] = []
+        self._solutions: list[_Solution] = []
+        self._lock = threading.Lock()
+
+    @functools.cached_property
+    def _atoms(self) -> _Atoms:
+        return _Atoms(self._problem)
+
+    @property
+    def longest(self) -> int:
+        """The most components that leave fewer free numbers than the sketch has."""
+        problem, k = self._problem, 1
+        while problem.structure.n_free(k + 1, problem.d) <= 2 * problem.m:
+            k += 1
+        return k
+
+    def upto(self, n_components: int) -> tuple[FrameFit, ...]:
+        """Fits with 1, 2, .. `n_components` components."""
+        problem = self._problem
+        k_most = whole_number(n_components, "n_components", 1)
+        if (free := problem.structure.n_free(k_most, problem.d)) > 2 * problem.m:
+            raise InvalidInput(
+                f"n_components must leave fewer free numbers than the sketch has, {2 * problem.m}, "
+                f"got {k_most} components with {free} of them: ask for fewer components or take a "
+                "sketch with more frequencies"
+            )
+        with self._lock, one_blas_thread():
+            while len(self._fits) < k_most:
+                self._go_on()
+            return tuple(self._fits[:k_most])
+
+    def _go_on(self) -> None:
+        k = len(self._fits) + 1
+        inflation = self._fits[-1].inflation if self._fits else 1.0
+        solutions = _search(self._problem, self._atoms, k, self._solutions, inflation)
+        candidates = [one.theta for one in solutions[:_POLISHED]]
+        found = _finished(self._problem, candidates, rough=inflation > 1)
+        solutions[0] = _Solution(found.parameters.copy(), found.chi_square)
+        self._fits.append(found)
+        self._solutions = solutions
 
 
-def fit(sketched: Sketched, n_components: int) -> SketchFit:
+def fit_path(
+    sketched: Sketched, max_components: int, structure: Structure = FULL
+) -> tuple[FrameFit, ...]:
+    """Fits with 1, 2, .. `max_components` components, see `PathSearch`."""
+    return PathSearch(sketched, structure).upto(whole_number(max_components, "max_components", 1))
+
+
+def fit(sketched: Sketched, n_components: int) -> FrameFit:
     """The fit with `n_components` components: the last of `fit_path`."""
     return fit_path(sketched, whole_number(n_components, "n_components", 1))[-1]
 
 
-def refit(sketched: Sketched, start: SketchFit) -> SketchFit:
+def refit(sketched: Sketched, start: FrameFit) -> FrameFit:
     """The fit to another sketch in the same frame, from where `start` ended."""
     problem = _Problem.of(sketched)
     if start.mixture.n_features != problem.d:
@@ -685,11 +786,11 @@ def refit(sketched: Sketched, start: SketchFit) -> SketchFit:
             f"start must have as many features as the sketch, {problem.d}, "
             f"got {start.mixture.n_features}"
         )
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return _finished(problem, [start.parameters.copy()], rough=start.inflation > 1)
 
 
-def choose(fits: Sequence[SketchFit]) -> SketchFit:
+def choose(fits: Sequence[FrameFit]) -> FrameFit:
     """The fit with the smallest criterion ``Q + P ln(2 m)``; all must be of one sketch."""
     if not fits:
         raise InvalidInput("fits must hold at least one fit")
@@ -700,7 +801,7 @@ def chi_square(sketched: Sketched, mixture: Mixture) -> float:
     """Q of any mixture in frame coordinates: how badly it explains the sketch."""
     problem = _Problem.of(sketched)
     theta = _of_mixture(mixture, problem.d)
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return _quadratic(problem, theta, problem.whitener(problem.sampling(theta), 1.0))
 
 
@@ -709,36 +810,10 @@ def _of_mixture(mixture: Mixture, d: int) -> Array:
         raise InvalidInput(
             f"mixture must have as many features as the frequencies, {d}, got {mixture.n_features}"
         )
-    return _pack(mixture.weights, mixture.means, mixture.cholesky)
+    return pack(mixture.weights, mixture.means, mixture.cholesky)
 
 
-def _local_slopes(roots: Array) -> Array:
-    """Derivative (P, P) of the parameters in local coordinates.
-
-    Notes
-    -----
-    A covariance ``L exp(M) L'`` has, to first order in M, the Cholesky factor ``L + L H``, where
-    H is the lower half of M with half its diagonal.
-    """
-    k, d, _ = roots.shape
-    width = _width(d)
-    upper_row, upper_column = np.triu_indices(d)
-    row, column = np.tril_indices(d)
-    halves = np.zeros((len(upper_row), d, d))
-    entry = np.where(upper_row == upper_column, 0.5, math.sqrt(0.5))
-    halves[np.arange(len(upper_row)), upper_column, upper_row] = entry
-    out = np.zeros((k * width, k * width))
-    for c in range(k):
-        at = c * width
-        out[at, at] = 1.0
-        out[at + 1 : at + 1 + d, at + 1 : at + 1 + d] = roots[c]
-        moved = (roots[c] @ halves)[:, row, column]
-        moved[:, row == column] /= np.diagonal(roots[c])
-        out[at + 1 + d : at + width, at + 1 + d : at + width] = moved.T
-    return out
-
-
-def information_in_local_coordinates(found: SketchFit) -> Array:
+def information_in_local_coordinates(found: FrameFit) -> Array:
     """The fit's information (P, P) in a mixture's local coordinates.
 
     They are those in which refinement moves a mixture: per component the logarithm of its
@@ -746,7 +821,7 @@ def information_in_local_coordinates(found: SketchFit) -> Array:
     covariance relative to itself (``L exp(M) L'``), as svec: the upper triangle row by row, with
     the entries off the diagonal times sqrt 2.
     """
-    slopes = _local_slopes(found.mixture.cholesky)
+    slopes = local_slopes(found.mixture.cholesky)
     return np.asarray(slopes.T @ found.information @ slopes)
 
 
@@ -770,10 +845,42 @@ def expected_information(
     nothing = np.zeros(len(where), dtype=np.complex128)
     problem = _Problem(where, nothing, noise, positive(n_units, "n_units"))
     theta = _of_mixture(mixture, problem.d)
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         factor = problem.whitener(problem.sampling(theta), 1.0)
-        slopes = _local_slopes(mixture.cholesky)
+        slopes = local_slopes(mixture.cholesky)
         return np.asarray(slopes.T @ _normal_matrix(problem, theta, factor) @ slopes)
+
+
+class FeatureLaw(NamedTuple):
+    """What a sketch tells of a mixture, in its local coordinates.
+
+    Parameters
+    ----------
+    information : array (P, P)
+        Normal matrix, weak prior included.
+    known : array (P, P)
+        The same without the prior.
+    pulls : array (P, 2 m)
+        Slopes times the inverse covariance: what each error of the sketch adds to the equations.
+    """
+
+    information: Array
+    known: Array
+    pulls: Array
+
+
+def feature_law(sketched: Sketched, mixture: Mixture) -> FeatureLaw:
+    """What a sketch tells of a mixture in frame coordinates, if the rows follow it."""
+    problem = _Problem.of(sketched)
+    theta = _of_mixture(mixture, problem.d)
+    to_theta = local_slopes(mixture.cholesky)
+    with one_blas_thread():
+        factor = problem.whitener(problem.sampling(theta), 1.0)
+        slopes = _whitened(factor, problem.slopes(theta) @ to_theta)
+        known = slopes.T @ slopes
+        pulls, _ = lapack.dtrtrs(factor, slopes, lower=0, trans=0)
+    information = known + (to_theta.T * np.diagonal(problem.prior(theta)[2])) @ to_theta
+    return FeatureLaw(information, known, np.asarray(pulls.T))
 
 
 def expected_errors(information: Array, weights: npt.ArrayLike) -> ExpectedErrors:
@@ -789,7 +896,7 @@ def expected_errors(information: Array, weights: npt.ArrayLike) -> ExpectedError
     w = finite_array(weights, "weights", (None,))
     k, size = len(w), len(information)
     width = size // k
-    d = next((d for d in range(1, width) if _width(d) == width), 0)
+    d = next((d for d in range(1, width) if numbers_per_component(d) == width), 0)
     if k * width != size or d == 0:
         raise InvalidInput(
             f"information must have as many rows as {k} components have parameters, got {size}"

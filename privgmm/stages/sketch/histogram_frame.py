@@ -250,6 +250,10 @@ class HistogramFrame(Stage):
     `privacy.composition`). theta is such that the second term, the larger, is at most `miss`;
     2 d histograms lack at most ``4 d miss``.
 
+    The exact account of Gaussian mechanisms holds for P' as well: on outcomes that P' allows
+    ``P' = P*`` and ``Q >= Q*``, so for every event E and every real t, ``P'(E) - e^t Q(E)`` is at
+    most what it is for P* and Q*.
+
     (The plain argument, "the real mechanism is within `miss` of the other on both sides", gives
     ``(1 + e^epsilon) 2 d miss``, which is more for every epsilon and would make the price of a
     stage depend on that of the whole release.)
@@ -311,7 +315,13 @@ class HistogramFrame(Stage):
 
     def price(self) -> Price:
         """A Gaussian mechanism per histogram and round, and what bins of one row may show."""
-        return Price(tuple(map(gaussian_curve, self._multipliers())), self.shortfall)
+        root_two = math.sqrt(2)
+        histograms = [
+            gaussian_curve(sigma / root_two, sensitivity=root_two)
+            for sigma in (self.scale_sigma, self.location_sigma)
+        ]
+        rounds = map(gaussian_curve, self.multipliers)
+        return Price((*histograms * self.n_features, *rounds), self.shortfall, exact=True)
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
         """Privacy losses (n,) where one row moves every count and sum by its sensitivity."""

@@ -14,7 +14,6 @@ from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.form import Form
-from privgmm.stages.sketch.data import ComplexArray, SketchData
 from privgmm.stages.sketch.features import (
     SketchShape,
     feature_sums,
@@ -22,6 +21,7 @@ from privgmm.stages.sketch.features import (
     integer_sensitivity,
 )
 from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.private_sketch import ComplexArray, PrivateSketch
 from privgmm.stages.stage import Drawn, RowSums, Scene, Stage, Work
 
 __all__ = ["PreparedSketch", "Sketch", "SketchView"]
@@ -104,19 +104,23 @@ class Sketch(Stage):
         return math.nextafter(self.multiplier * self.integer_sensitivity, math.inf)
 
     @property
+    def noise(self) -> Array:
+        """Standard deviation (L,) of the noise on values, for each of a direction's frequencies."""
+        return np.asarray(self.sigma / self._units)
+
+    @property
     def deviations(self) -> Array:
         """Standard deviation (m,) of the noise on the real or imaginary part of each value."""
-        return self.sigma / self._units
+        return np.tile(self.noise, self.shape.n_directions)
 
     @property
     def _units(self) -> Array:
-        """By how much each sum (m,) is divided to become a value."""
-        per_direction = float(self.scale) * self.n_units * self.shape.amplitudes
-        return np.tile(per_direction, self.shape.n_directions)
+        """By how much the sums (L,) of a direction are divided to become values."""
+        return np.asarray(float(self.scale) * self.n_units * self.shape.amplitudes)
 
     def price(self) -> Price:
         """One Gaussian mechanism; it never refuses."""
-        return Price((gaussian_curve(self.multiplier),))
+        return Price((gaussian_curve(self.multiplier),), exact=True)
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
         """Privacy losses (n,) where one row moves the sums by their sensitivity."""
@@ -150,12 +154,12 @@ class Sketch(Stage):
             ),
         )
 
-    def prepare(self, work: Work, public: Frame) -> PreparedSketch:
-        """Sum the waves of all rows, exactly."""
-        if public.n_features != self.n_features or work.rows.shape[1] != self.n_features:
+    def check(self, work: Work) -> None:
+        """Raise `InvalidInput` if there are other numbers of rows or columns than planned."""
+        if work.rows.shape[1] != self.n_features:
             raise InvalidInput(
-                f"the sketch is planned for {self.n_features} columns, but the frame has "
-                f"{public.n_features} and the rows have {work.rows.shape[1]}"
+                f"the sketch is planned for {self.n_features} columns, but the rows have "
+                f"{work.rows.shape[1]}"
             )
         if work.member is None:
             n_units = len(work.rows)
@@ -166,8 +170,22 @@ class Sketch(Stage):
                 f"the sketch is planned for {self.n_units} rows or persons, got {n_units}: make "
                 "a plan for that number"
             )
-        sums = feature_sums(work.rows, public, self.shape, scale=self.scale, member=work.member)
-        return PreparedSketch(self, public, sums)
+
+    def prepare(self, work: Work, public: Frame) -> PreparedSketch:
+        """Sum the waves of all rows, exactly."""
+        self.check(work)
+        if public.n_features != self.n_features:
+            raise InvalidInput(
+                f"the sketch is planned for {self.n_features} columns, but the frame has "
+                f"{public.n_features}"
+            )
+
+        def sums() -> IntArray:
+            return feature_sums(work.rows, public, self.shape, scale=self.scale, member=work.member)
+
+        # the same in a second sketch: exact sums of the same rows, to which noise is added anew
+        key = (Sketch.kind, public, self.shape, self.scale)
+        return PreparedSketch(self, public, work.once(key, sums))
 
     def sentences(self) -> list[str]:
         """What it does, in plain words."""
@@ -180,8 +198,14 @@ class Sketch(Stage):
         ]
 
     def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
-        """The rows in the frame, and their noisy waves."""
-        return (Scene("frame_rows", "Frame"), Scene("sketch", "Sketch")) if passed else ()
+        """The rows in the frame, what is heard along directions, and all of it together."""
+        if not passed:
+            return ()
+        return (
+            Scene("frame_rows", "Frame"),
+            Scene("projections", "Projections"),
+            Scene("tomogram", "Tomogram"),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
@@ -222,15 +246,16 @@ class PreparedSketch:
         """Add the noise, as integers, and divide."""
         stage = self.stage
         noise = source.discrete_gaussian(stage.sigma, self.sums.size).reshape(self.sums.shape)
-        data = SketchData(
+        data = PrivateSketch(
             self.frame,
-            stage.shape.frequencies(self.frame),
+            stage.shape.directions(self.frame),
+            stage.shape.step,
             self._values(self.sums + noise),
-            stage.deviations,
+            stage.noise,
             stage.n_units,
         )
         return Drawn(data, SketchView(self._values(self.sums)))
 
     def _values(self, sums: IntArray) -> ComplexArray:
-        flat = sums.reshape(2, -1) / self.stage._units
+        flat = (sums / self.stage._units).reshape(2, -1)
         return np.asarray(flat[0] + 1j * flat[1], dtype=np.complex128)

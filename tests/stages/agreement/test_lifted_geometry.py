@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from privgmm.arrays import Array
 from privgmm.distances.matching import bottleneck_matching
-from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture, MixtureBatch, cholesky_of_root
 from privgmm.stages.agreement.lifted_geometry import (
     block_form,
@@ -411,9 +411,12 @@ def test_mean_of_one_is_itself() -> None:
     assert bound < 1e-13
 
 
-def test_a_mean_that_cannot_be_reached_is_an_error() -> None:
-    with pytest.raises(PrivGMMError, match="did not settle"):
-        karcher_mean(cloud(33, 5, 2, 0.5), np.ones(5), tolerance=1e-17)
+def test_a_mean_that_cannot_be_reached_is_told_by_its_bound() -> None:
+    """It is computed after a private test, so whether it succeeds must not hang on the data."""
+    U = cloud(33, 5, 2, 0.5)
+    root, bound = karcher_mean(U, np.ones(5), tolerance=1e-17)
+    assert 1e-17 < bound < 1e-12
+    assert lifted_distance(root, karcher_mean(U, np.ones(5)).root) < 1e-12
 
 
 # bad input ---------------------------------------------------------------------------------

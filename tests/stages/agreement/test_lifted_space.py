@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
+from privgmm.audit.rounding import exact_distance
 from privgmm.errors import InvalidInput
-from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.mixture import Mixture, MixtureBatch, cholesky_of_root
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.agreement.algorithm_1 import settled_distances
-from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance
+from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
-from privgmm.stages.agreement.lifted_space import LiftedSpace, blurred_pairs
+from privgmm.stages.agreement.lifted_space import LiftedSpace, blurred_pairs, mean_tolerance
 
 
 def scattered(
@@ -141,6 +142,33 @@ def test_representative_is_the_mean_of_the_aligned_components(k: int) -> None:
         mean = karcher_mean(np.stack(roots), weights[weights > 0]).root
         anchor = lift(item.weights[a], item.means[a], item.cholesky[a])
         assert lifted_distance(anchor @ item.roots[a], mean) < 1e-9
+
+
+@pytest.mark.parametrize("reach", [3.0, 8.0, 15.0])
+def test_wide_cores_have_a_mean_from_any_reference(reach: float) -> None:
+    """Hostile fits: as far apart as the radius allows, flat and far away. None may raise."""
+    rng = np.random.default_rng(int(reach))
+    space = LiftedSpace(0.1, reach=reach)
+    for trial in range(12):
+        d = 1 + trial % 3
+        p = d + 1
+        roots = []
+        for _ in range(5):
+            step = np.eye(p)[rng.integers(p)] * rng.choice([-1.0, 1.0])
+            turn = np.linalg.qr(rng.standard_normal((p, p)))[0]
+            roots.append(turn * np.exp(reach * step / 2))
+        _, means, factors = unlift(np.array(roots))
+        shear = np.eye(d)
+        shear[1:, 0] = 1e5
+        fits = MixtureBatch.from_cholesky(
+            np.ones((5, 1)),
+            (means @ shear.T + 1e6)[:, None],
+            cholesky_of_root(shear @ factors)[:, None],
+            np.ones(5, dtype=bool),
+        )
+        weights = np.array([0.05, 1.0, 0.5, 1.0, 0.3])
+        one, two = (space.representative(fits, weights, reference) for reference in (0, 3))
+        assert exact_distance(one, two) <= 2 * mean_tolerance(reach)
 
 
 def test_far_from_the_origin_nothing_is_lost() -> None:

@@ -8,10 +8,22 @@ import numpy as np
 import pytest
 
 from privgmm.budget import Budget
+from privgmm.data.generators import random_mixture
+from privgmm.mixture import Mixture
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
 from privgmm.stages.agreement.scatter import component_weights
-from privgmm.stages.refinement.expected_error import best_refinement, forecast_error
-from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.refinement.expected_error import (
+    best_refinement,
+    forecast_error,
+    moment_information,
+    refined_error,
+    worst_component_error,
+)
+from privgmm.stages.refinement.noisy_moments import (
+    Refinement,
+    solve_moments,
+    winsorised_features,
+)
 
 
 def test_forecast_without_privacy_is_the_sampling_error() -> None:
@@ -42,9 +54,69 @@ def test_a_refinement_uses_the_rest_of_the_budget() -> None:
     fixed = gaussian_curve(8.0)
     found = best_refinement(100_000, component_weights(2), 2, 1.0, fixed, budget)
     assert found is not None
-    total = fixed
+    total: RenyiCurve = fixed
     for multiplier in found[0].multipliers:
         total = total + gaussian_curve(multiplier)
     assert 0.999 * budget.epsilon <= total.epsilon(budget.delta) <= budget.epsilon
     spent = RenyiCurve(gaussian_curve(2.0).values)
     assert best_refinement(100_000, component_weights(2), 2, 1.0, spent, budget) is None
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_the_error_of_one_gaussian_is_that_of_its_sample_moments(d: int) -> None:
+    """Against medians of simulated sample means and covariances."""
+    n = 5_000
+    rng = np.random.default_rng(1)
+    lengths = []
+    for _ in range(300):
+        rows = rng.standard_normal((n, d))
+        excess = np.cov(rows.T).reshape(d, d) - np.eye(d)
+        lengths.append(math.hypot(np.linalg.norm(rows.mean(axis=0)), np.linalg.norm(excess)))
+    one = Mixture([1.0], np.zeros((1, d)), np.eye(d)[None])
+    assert refined_error(one, n, None) == pytest.approx(float(np.median(lengths)), rel=0.12)
+
+
+def test_errors_do_not_depend_on_units() -> None:
+    mixture = random_mixture(2, 2, separation=3.0, condition=3.0, rng=2)
+    moved = mixture.transformed(np.array([[1e3, 0.0], [40.0, 1e-2]]), np.array([5.0, -7.0]))
+    step = Refinement((20.0,), (4.0,))
+    assert refined_error(moved, 1e5, step) == pytest.approx(refined_error(mixture, 1e5, step))
+
+
+@pytest.mark.parametrize("separation", [2.0, 4.0])
+def test_the_information_is_that_of_the_solver(separation: float) -> None:
+    """What refinement itself says of its moments when it starts at the truth."""
+    n, radius, noise = 10**5, 4.0, np.full(6, 100.0)
+    mixture = random_mixture(2, 2, separation=separation, weights=[0.3, 0.7], rng=3)
+    told = moment_information(mixture, radius, noise, n, winsorised_features)
+    solved = solve_moments(
+        mixture,
+        np.zeros((2, 6)),
+        radius,
+        noise / n,
+        n,
+        prior=1e-6 * np.eye(12),
+        iterations=1,
+        features=winsorised_features,
+    )
+    common = np.zeros(12)
+    common[::6] = mixture.weights
+    again = solved.information + n * np.outer(common, common)
+    mine, theirs = (
+        worst_component_error(np.asarray(np.linalg.inv(one)), mixture.weights)
+        for one in (told.noisy, again)
+    )
+    assert mine == pytest.approx(theirs, rel=0.12)
+    # noise takes information away, in every direction
+    assert np.linalg.eigvalsh(told.exact - told.noisy).min() > -1e-6 * np.abs(told.exact).max()
+
+
+def test_overlap_is_part_of_the_error() -> None:
+    """Far apart it is that of the formula without overlap; near each other it is far larger."""
+    step = Refinement((10.0,), (4.0,))
+    far, fair, near = (
+        refined_error(random_mixture(2, 2, separation=s, rng=4), 1e5, step) for s in (8.0, 4.0, 2.0)
+    )
+    formula = forecast_error(1e5, np.array([0.5, 0.5]), 2, step).total
+    assert far == pytest.approx(formula, rel=0.25)
+    assert far < fair < near / 3

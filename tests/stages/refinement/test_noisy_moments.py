@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, IntArray
+from privgmm.audit.wiretap import Side, account
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
-from privgmm.privacy.noise import SeededNoise
+from privgmm.privacy.noise import SecureNoise, SeededNoise
+from privgmm.stages import fixed_point
+from privgmm.stages.fixed_point import Persons, rounded_sensitivity
 from privgmm.stages.refinement import noisy_moments as refinement
-from privgmm.stages.refinement.noisy_moments import Refinement, moment_sums, refine, solve_moments
+from privgmm.stages.refinement.noisy_moments import Refinement, cut_sums, refine, solve_moments
 
 PUBLIC = Mixture(
     [0.5, 0.3, 0.2],
@@ -41,13 +44,24 @@ def plain_sums(rows: Array, public: Mixture, radius: float) -> Array:
     return np.array(sums)
 
 
-def scaled(rows: Array, public: Mixture, radius: float, scales: tuple[float, ...]) -> Array:
+SCALES = (0.4, 0.6, 1.0)
+UNIT = 2.0**30
+
+
+def integers(rows: Array, public: Mixture, radius: float, member: IntArray | None = None) -> Array:
+    """What the code sums, in units of the moments themselves."""
+    persons = Persons.of(len(rows), member)
+    plan = Refinement((1.0,), (radius,), SCALES)
+    sums = cut_sums(rows, public, radius, SCALES, persons, UNIT)
+    return np.asarray(sums / UNIT * plan.units(0, public.n_features), dtype=np.float64)
+
+
+def scaled(
+    rows: Array, public: Mixture, radius: float, scales: tuple[float, float, float]
+) -> Array:
     """A row's contribution in the units in which sensitivity is measured."""
-    d = public.n_features
-    unit = np.repeat(
-        [scales[0], scales[1] / radius, scales[2] / radius**2], [1, d, d * (d + 1) // 2]
-    )
-    return np.asarray(moment_sums(rows, public, radius) * unit, dtype=np.float64)
+    sums = cut_sums(rows, public, radius, scales, Persons.of(len(rows), None), UNIT)
+    return np.asarray(sums / UNIT * math.hypot(*scales), dtype=np.float64)
 
 
 # ------------------------------------------------------------------------------ moments
@@ -59,28 +73,35 @@ def test_sums_are_their_definition(k: int, d: int) -> None:
     roots = rng.standard_normal((k, d, d)) + 2 * np.eye(d)
     public = Mixture.from_roots(rng.dirichlet(np.ones(k)), rng.normal(0, 2, (k, d)), roots)
     rows = public.sample(500, rng=rng)
-    have = moment_sums(rows, public, RADIUS)
-    assert np.allclose(have, plain_sums(rows, public, RADIUS), rtol=1e-10, atol=1e-10)
+    have = integers(rows, public, RADIUS)
+    # every row is rounded by at most half a unit
+    assert np.abs(have - plain_sums(rows, public, RADIUS)).max() < 500 / UNIT * 10 * RADIUS**2
 
 
-def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_are_the_same_integers_for_any_order_and_division(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = PUBLIC.sample(1_000, rng=1)
-    whole = moment_sums(rows, PUBLIC, RADIUS)
-    shares = np.random.default_rng(0).random(1_000)
-    part = moment_sums(rows, PUBLIC, RADIUS, shares)
-    monkeypatch.setattr(refinement, "_CHUNK_ROWS", 37)
-    assert np.allclose(moment_sums(rows, PUBLIC, RADIUS), whole, rtol=1e-12)
-    assert np.allclose(moment_sums(rows, PUBLIC, RADIUS, shares), part, rtol=1e-12)
-    assert np.allclose(moment_sums(np.asfortranarray(rows), PUBLIC, RADIUS), whole, rtol=1e-12)
+    member = np.random.default_rng(0).integers(300, size=1_000)
+    order = np.random.default_rng(1).permutation(1_000)
+    for who in (None, member):
+        whole = integers(rows, PUBLIC, RADIUS, who)
+        turned = None if who is None else who[order]
+        assert np.array_equal(integers(rows[order], PUBLIC, RADIUS, turned), whole)
+        assert np.array_equal(integers(np.asfortranarray(rows), PUBLIC, RADIUS, who), whole)
+        with monkeypatch.context() as patch:
+            patch.setattr(fixed_point, "_FEWEST_PER_THREAD", 7)
+            patch.setattr("os.cpu_count", lambda: 13)
+            assert np.array_equal(integers(rows, PUBLIC, RADIUS, who), whole)
 
 
 @pytest.mark.parametrize("far", [1e3, 1e12, 1e160, 1e308])
 def test_a_row_far_out_counts_for_nothing(far: float) -> None:
     rows = np.array([[far, -far], [0.1, 0.2]])
-    near = moment_sums(rows[1:], PUBLIC, RADIUS)
+    near = integers(rows[1:], PUBLIC, RADIUS)
     with np.errstate(over="ignore", invalid="ignore"):
-        both = moment_sums(rows, PUBLIC, RADIUS)
-    assert np.allclose(both, near, rtol=1e-12)
+        both = integers(rows, PUBLIC, RADIUS)
+    assert np.array_equal(both, near)
 
 
 # -------------------------------------------------------------------------- sensitivity
@@ -107,7 +128,9 @@ def test_replacing_a_row_moves_the_sums_by_at_most_the_sensitivity(
     )
     each = np.stack([scaled(row[None], PUBLIC, RADIUS, scales).ravel() for row in rows])
     gaps = np.linalg.norm(each[:, None] - each, axis=2)
-    assert gaps.max() <= plan.sensitivity
+    covered = rounded_sensitivity(math.sqrt(2), UNIT, each.shape[1]) / UNIT * math.hypot(*scales)
+    assert gaps.max() <= covered
+    assert covered < plan.sensitivity * (1 + 1e-7)
     # the bound is nearly attained: two rows at the edges of two components far apart
     assert gaps.max() >= 0.95 * plan.sensitivity
 
@@ -165,16 +188,57 @@ def test_a_person_weighs_as_one_however_many_rows() -> None:
     rng = np.random.default_rng(0)
     many = rng.normal(0, 3, (500, 2))
     for rows in (many, many[:7], many[:1]):
-        unit = np.repeat([0.4, 0.6 / RADIUS, 1.0 / RADIUS**2], [1, 2, 3])
-        shares = np.full(len(rows), 1 / len(rows))
-        one = moment_sums(rows, PUBLIC, RADIUS, shares) * unit
-        assert np.linalg.norm(one) <= math.hypot(*plan.scales) * (1 + 1e-12)
+        one = cut_sums(rows, PUBLIC, RADIUS, plan.scales, Persons.one(len(rows)), UNIT)
+        assert np.linalg.norm(one.astype(np.float64)) <= UNIT + 2 * math.sqrt(one.size)
     # repeating all of a person's rows changes nothing
     twice = np.repeat(many, 2, axis=0)
-    assert np.allclose(
-        moment_sums(twice, PUBLIC, RADIUS, np.full(1_000, 1e-3)),
-        moment_sums(many, PUBLIC, RADIUS, np.full(500, 2e-3)),
+    nobody = np.zeros(1_000, dtype=np.int64)
+    assert np.array_equal(
+        integers(twice, PUBLIC, RADIUS, nobody), integers(many, PUBLIC, RADIUS, nobody[:500])
     )
+
+
+def test_noise_is_added_to_integers_once_and_within_the_price() -> None:
+    """Every draw of both steps on neighbouring rows and persons, as a wiretap hears it."""
+    stage = Refinement((2.0, 3.0), (RADIUS, RADIUS))
+    public = Mixture([1.0], [[0.0]], [[[1.0]]])
+    rows = np.random.default_rng(4).standard_normal((300, 1))
+    rows[0], other = -0.999 * RADIUS, rows.copy()
+    other[0] = 0.999 * RADIUS
+    found = account(stage, Side(rows), Side(other), public, label="row")
+    assert found.passed
+    assert found.measured > 0.2
+    member = np.arange(300, dtype=np.int64) // 3
+    moved = np.concatenate([other[:1], rows[3:], np.tile(other[:1], (6, 1))])
+    owners = np.concatenate([[0], member[3:], np.zeros(6, dtype=np.int64)])
+    assert account(stage, Side(rows, member), Side(moved, owners), public, label="person").passed
+
+
+def test_the_noise_is_as_wide_as_its_parameter_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secure sampler, through the real code: a tenth less noise would show."""
+    stage = Refinement((40.0,), (RADIUS,))
+    # far from everybody: sums of nothing but noise
+    public = Mixture(np.full(300, 1 / 300), np.full((300, 2), 1e9), [np.eye(2)] * 300)
+    heard: list[Array] = []
+
+    def listen(public: Mixture, target: Array, *args: Any) -> refinement.Solution:
+        heard.append(2 * target / stage.deviations(0, 2))
+        return refinement.Solution(public, True, np.eye(1))
+
+    monkeypatch.setattr(refinement, "solve_moments", listen)
+    refine(np.zeros((2, 2)), public, stage, rng=SecureNoise())
+    (drawn,) = heard
+    assert drawn.size == 1_800
+    assert abs(drawn.std() - 1) < 4 / math.sqrt(2 * drawn.size)
+
+
+def test_wild_noise_does_not_stop_a_release() -> None:
+    public = Mixture([0.5, 0.5], [[0.0, 0.0], [1e-300, 0.0]], [np.eye(2), 1e-200 * np.eye(2)])
+    for target in (np.full((2, 6), 1e300), np.full((2, 6), -np.inf), np.full((2, 6), np.nan)):
+        with np.errstate(all="ignore"):
+            found = solve_moments(public, target, 3.0, np.full(6, 1e-12), 100)
+        assert not found.converged
+        assert np.isfinite(found.mixture.means).all()
 
 
 def test_refining_with_one_row_a_person_is_refining_without_persons() -> None:
@@ -216,7 +280,7 @@ def test_exact_moments_give_the_exact_mixture_back() -> None:
     n = 2_000_000
     rows = TRUTH.sample(n, rng=7)
     public = distorted()
-    target = moment_sums(rows, public, 3.0) / n
+    target = integers(rows, public, 3.0) / n
     found = solve_moments(public, target, 3.0, np.full(6, 1e-9), n).mixture
     # four standard errors of a good estimate from two million rows, with room for overlap
     assert np.abs(found.weights - TRUTH.weights).max() < 4e-3

@@ -11,11 +11,10 @@ from privgmm.arrays import Array, IntArray
 from privgmm.distances.parameters import dist_gmm
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, SeededNoise, noise_source
-from privgmm.stages.sketch import finish
-from privgmm.stages.sketch.data import SketchData
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.frame import Frame, random_rotation
+from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Bottom, Published, Work
 
@@ -43,13 +42,13 @@ def worked(rows: Array, source: NoiseSource, member: IntArray | None = None) -> 
     return Work(rows, np.arange(len(rows)), member, source)
 
 
-def first_sketch(rows: Array, source: NoiseSource, member: IntArray | None = None) -> SketchData:
+def first_sketch(rows: Array, source: NoiseSource, member: IntArray | None = None) -> PrivateSketch:
     n = len(rows) if member is None else int(member.max()) + 1
     d = rows.shape[1]
     factor = np.linalg.cholesky(np.atleast_2d(np.cov(rows.T)) * 1.2)
     frame = Frame.published(rows.mean(axis=0), factor, rotation=random_rotation(d, rng=source))
     stage = Sketch(SketchShape.default(d), (0.4 * LEFT) ** -0.5, n, d)
-    data: SketchData = stage.prepare(worked(rows, source, member), frame).draw(source).value
+    data: PrivateSketch = stage.prepare(worked(rows, source, member), frame).draw(source).value
     return data
 
 
@@ -116,30 +115,66 @@ def test_rounded_columns_are_widened_and_said_to_be() -> None:
     assert widths.min() >= 0.01**2 * 0.9
 
 
-@pytest.mark.parametrize("rows", [TRUTH.sample(4_000, rng=9), skewed(4_000)], ids=["two", "skew"])
-def test_either_way_costs_what_the_stage_says(rows: Array) -> None:
-    """The sum of sensitivity^2 / sigma^2 over all draws is the stage's, whichever way is taken.
-
-    Sensitivities are read off the same functions that the audit attacks.
-    """
+def costs(rows: Array, k: int) -> tuple[bool, list[float], Finish]:
+    """Whether the fit explains the rows, the sigmas of all that the finish drew, and the stage."""
     source = Counting(10, [])
     data = first_sketch(rows, source)
-    stage = Finish(2, 2, len(rows), SketchShape.default(2), (0.6 * LEFT) ** -0.5)
+    d = rows.shape[1]
+    stage = Finish(k, d, len(rows), SketchShape.default(d), (0.6 * LEFT) ** -0.5)
     prepared = stage.prepare(worked(rows, source), data)
     source.sigmas.clear()  # type: ignore[attr-defined]
     prepared.draw(source)
-    again = Sketch(stage.shape, stage.multiplier, stage.n_units, 2)
-    sigmas = source.sigmas  # type: ignore[attr-defined]
-    if prepared.fit.explains:
-        assert sigmas == [again.sigma]
-        return
-    assert len(sigmas) == 16 + 1 + 6
-    shares = [finish._RICH / 16] * 16 + [finish._VOTE] + [finish._LAST / 6] * 6
-    assert sum(shares) == pytest.approx(1.0)
-    unit = 2.0**30
-    for sigma, share in zip(sigmas[:16], shares[:16], strict=True):
-        # at least the multiplier times the plain sensitivity, rounding on top
-        assert sigma >= stage.part(share) * unit * math.sqrt(2) * math.hypot(0.4, 0.6, 1.0)
+    return prepared.fit.explains, source.sigmas, stage  # type: ignore[attr-defined]
+
+
+def test_a_second_sketch_costs_what_the_stage_says() -> None:
+    explains, sigmas, stage = costs(TRUTH.sample(4_000, rng=9), 2)
+    assert explains
+    assert sigmas == [Sketch(stage.shape, stage.multiplier, stage.n_units, 2).sigma]
+
+
+def corners(n: int) -> Array:
+    """Eight clusters at the corners of a cube."""
+    rng = np.random.default_rng(5)
+    return np.sign(rng.normal(size=(n, 3))) + 0.2 * rng.normal(size=(n, 3))
+
+
+@pytest.mark.parametrize(
+    ("rows", "steps", "vote", "last"),
+    [(skewed(30_000), 16, 0.05, 6), (corners(2_000), 0, 0.08, 12)],
+    ids=["rich mixture", "none"],
+)
+def test_noisy_em_costs_what_the_stage_says(
+    rows: Array, steps: int, vote: float, last: int
+) -> None:
+    """With a rich mixture or without: the multipliers of all draws compose to the stage's."""
+    explains, sigmas, stage = costs(rows, 2)
+    assert not explains
+    assert len(sigmas) == steps + 1 + last
+    # at least the multiplier times the plain sensitivity, rounding on top: hardly any
+    moments = 2.0**30 * math.sqrt(2) * math.hypot(0.4, 0.6, 1.0)
+    of_steps = [moments / one for i, one in enumerate(sigmas) if i != steps]
+    told = sum(one**2 for one in of_steps) * stage.multiplier**2
+    assert told == pytest.approx(1 - vote, rel=1e-6)
+    assert told <= 1 - vote
+    # the vote's sensitivity is 2 sqrt(J) for J differences, of which there is at least one
+    assert sigmas[steps] >= stage.part(vote) * 2.0**30 * 2
+
+
+def test_doubtful_fits_of_many_columns_are_not_believed() -> None:
+    """Four columns, few rows, no mixture: the sketch cannot tell, and its own fit is far off."""
+    rng = np.random.default_rng(3)
+    base = rng.gamma(1.5, 1.0, (5_000, 2))
+    rows = np.concatenate([base, base**1.5 + 0.05 * rng.normal(size=(5_000, 2))], axis=1)
+    source = noise_source(6)
+    data = first_sketch(rows, source)
+    stage = Finish(3, 4, 5_000, SketchShape.default(4), (0.6 * LEFT) ** -0.5)
+    prepared = stage.prepare(worked(rows, source), data)
+    found = prepared.draw(source).value.mixture
+    alone = data.frame.mixture_from_frame(prepared.fit.mixture)
+    one = Mixture([1.0], rows.mean(axis=0)[None], np.cov(rows.T)[None])
+    levels = [float(m.log_density(rows).mean()) for m in (alone, one, found)]
+    assert levels == sorted(levels)
 
 
 def test_persons_weigh_alike() -> None:
@@ -169,3 +204,44 @@ def test_a_frame_that_collapsed_is_refused_and_not_believed(shrink: float) -> No
     data = Sketch(shape, (0.4 * LEFT) ** -0.5, 20_000, 2).prepare(work, frame).draw(source).value
     drawn = Finish(2, 2, 20_000, shape, (0.6 * LEFT) ** -0.5).prepare(work, data).draw(source)
     assert isinstance(drawn.value, Bottom)
+
+
+FOUR_COLUMNS = Mixture(
+    [0.4, 0.6], [np.full(4, -1.5), np.full(4, 1.5)], [np.eye(4), 0.5 * np.eye(4)]
+)
+
+
+@pytest.mark.parametrize("truth", [TRUTH, FOUR_COLUMNS], ids=["second sketch", "refined"])
+def test_an_open_number_of_components_is_chosen_and_then_finished(truth: Mixture) -> None:
+    """The mixture has the number that the sketch asks for, as if it had been planned for it."""
+    rows, d = truth.sample(20_000, rng=2), truth.n_features
+    shape, rest = SketchShape.default(d), (0.6 * LEFT) ** -0.5
+    data = first_sketch(rows, noise_source(3))
+    plain, offered = (Finish(k, d, 20_000, shape, rest, choose=k > 2) for k in (2, 4))
+    assert offered.price() == plain.price()
+    fixed, found = (
+        stage.prepare(worked(rows, noise_source(4)), data).draw(noise_source(5)).value
+        for stage in (plain, offered)
+    )
+    assert fixed.choice is None
+    assert found.mixture.n_components == found.choice.n_components == 2
+    assert found.choice == found.sketch.choice(4)
+    assert found.choice.max_components == 4
+    assert dist_gmm(found.mixture, fixed.mixture) < 0.002
+    assert found.misfit <= 5
+    assert found.standard_errors.means.shape == (2, d)
+    if d > 3:
+        assert found.mixture == fixed.mixture
+    else:
+        # whoever has the sketch finds the same mixture
+        assert found.mixture == found.sketch.choose(4).mixture
+
+
+def test_an_open_number_of_components_where_no_mixture_explains_the_rows() -> None:
+    rows = skewed(6_000)
+    data = first_sketch(rows, noise_source(3))
+    stage = Finish(2, 2, 6_000, SketchShape.default(2), (0.6 * LEFT) ** -0.5, choose=True)
+    found = stage.prepare(worked(rows, noise_source(4)), data).draw(noise_source(5)).value
+    assert found.misfit > 5
+    assert found.mixture.n_components == found.choice.n_components == 2
+    assert found.sketch.rich is not None

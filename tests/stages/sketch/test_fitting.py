@@ -14,13 +14,12 @@ from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.stages.refinement import noisy_moments
-from privgmm.stages.sketch import fitting, kernels
-from privgmm.stages.sketch.data import SketchData
+from privgmm.stages.sketch import fitting, kernels, structures
 from privgmm.stages.sketch.fitting import (
     MISFIT,
     NARROWEST,
+    FrameFit,
     Sketched,
-    SketchFit,
     chi_square,
     choose,
     expected_errors,
@@ -31,6 +30,7 @@ from privgmm.stages.sketch.fitting import (
     refit,
 )
 from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.private_sketch import PrivateSketch
 
 SKETCHES = 20
 
@@ -105,7 +105,7 @@ def matched(found: Mixture, truth: Mixture) -> Mixture:
 
 
 def theta_of(mixture: Mixture) -> Array:
-    return fitting._pack(mixture.weights, mixture.means, mixture.cholesky)
+    return structures.pack(mixture.weights, mixture.means, mixture.cholesky)
 
 
 def problem_of(sketch: Sketched) -> fitting._Problem:
@@ -160,7 +160,7 @@ def test_prior_slopes_and_centre() -> None:
         shift = 1e-4 * unit(at, theta)
         up, down = (kernels.prior(theta + s * shift, d, spare, spare) for s in (1, -1))
         assert -(up - down) / 2e-4 == pytest.approx(pull[at], abs=1e-8)
-    centre = fitting._pack(
+    centre = structures.pack(
         np.full(2, 0.5), np.zeros((2, d)), math.exp(-0.6) * np.tile(np.eye(d), (2, 1, 1))
     )
     assert kernels.prior(centre, d, np.empty(20), np.empty(20)) == pytest.approx(0, abs=1e-15)
@@ -247,7 +247,7 @@ def sketches() -> list[Sketch]:
 
 
 @pytest.fixture(scope="module")
-def paths(sketches: list[Sketch]) -> list[tuple[SketchFit, ...]]:
+def paths(sketches: list[Sketch]) -> list[tuple[FrameFit, ...]]:
     return [fit_path(sketch, 3) for sketch in sketches]
 
 
@@ -258,7 +258,7 @@ def test_the_truth_is_about_three_deviations_apart() -> None:
     assert 2.8 < np.linalg.norm(gap) / widths.mean() < 3.4
 
 
-def test_chi_square_of_the_right_k(paths: list[tuple[SketchFit, ...]]) -> None:
+def test_chi_square_of_the_right_k(paths: list[tuple[FrameFit, ...]]) -> None:
     right = [path[1] for path in paths]
     wanted = right[0].degrees_of_freedom
     assert wanted == 2 * 140 - 12 + 1
@@ -270,14 +270,14 @@ def test_chi_square_of_the_right_k(paths: list[tuple[SketchFit, ...]]) -> None:
 
 
 def test_alarm_for_the_wrong_k_and_choice_of_the_right(
-    paths: list[tuple[SketchFit, ...]],
+    paths: list[tuple[FrameFit, ...]],
 ) -> None:
     assert all(path[0].misfit > MISFIT and path[0].inflation > 1 for path in paths)
     assert all(path[2].explains for path in paths)
     assert [choose(path).n_components for path in paths] == [2] * SKETCHES
 
 
-def local_errors(found: SketchFit) -> Array:
+def local_errors(found: FrameFit) -> Array:
     """How far a fit lies from the truth in its own local coordinates (k, width)."""
     mine, truth = found.mixture, matched(TRUTH, found.mixture)
     logs = np.log(mine.weights / truth.weights)
@@ -291,7 +291,7 @@ def local_errors(found: SketchFit) -> Array:
     return np.concatenate([logs[:, None], means, svec], axis=1)
 
 
-def test_errors_agree_with_the_information(paths: list[tuple[SketchFit, ...]]) -> None:
+def test_errors_agree_with_the_information(paths: list[tuple[FrameFit, ...]]) -> None:
     lengths, inside = [], []
     for _, found, _ in paths:
         information = information_in_local_coordinates(found)
@@ -305,7 +305,7 @@ def test_errors_agree_with_the_information(paths: list[tuple[SketchFit, ...]]) -
 
 
 def test_forecasts_agree_with_the_errors(
-    sketches: list[Sketch], paths: list[tuple[SketchFit, ...]]
+    sketches: list[Sketch], paths: list[tuple[FrameFit, ...]]
 ) -> None:
     first = sketches[0]
     information = expected_information(TRUTH, first.frequencies, first.deviations, N_UNITS)
@@ -337,7 +337,7 @@ def test_more_rows_or_less_noise_forecast_less_error() -> None:
 
 
 def test_path_is_deterministic_and_its_start_does_not_depend_on_its_end(
-    sketches: list[Sketch], paths: list[tuple[SketchFit, ...]]
+    sketches: list[Sketch], paths: list[tuple[FrameFit, ...]]
 ) -> None:
     again = fit_path(sketches[0], 2)
     for first, second in zip(paths[0], again, strict=False):
@@ -347,7 +347,7 @@ def test_path_is_deterministic_and_its_start_does_not_depend_on_its_end(
 
 
 def test_chi_square_of_any_mixture(
-    sketches: list[Sketch], paths: list[tuple[SketchFit, ...]]
+    sketches: list[Sketch], paths: list[tuple[FrameFit, ...]]
 ) -> None:
     for sketch, path in zip(sketches[:3], paths[:3], strict=True):
         for found in path:
@@ -362,10 +362,12 @@ def test_refit_to_two_sketches_averaged(sketches: list[Sketch]) -> None:
     one = sketches[0]
     error = rng.standard_normal(one.values.size) + 1j * rng.standard_normal(one.values.size)
     exact = characteristic(TRUTH, one.frequencies)
-    first = SketchData(frame, one.frequencies, one.values, one.deviations, N_UNITS)
+    directions, noise = one.frequencies[::10] / 0.8, one.deviations[:10]
+    first = PrivateSketch(frame, directions, 0.8, one.values, noise, N_UNITS)
+    assert np.allclose(first.frequencies, one.frequencies)
     second = dataclasses.replace(first, values=exact + one.deviations * error)
     start = fit(first, 2)
-    together = first + second
+    together = first.averaged_with(second)
     found = refit(together, start)
     assert found.mixture.means == pytest.approx(fit(together, 2).mixture.means, abs=1e-3)
     assert np.trace(found.information) > np.trace(start.information)
@@ -376,7 +378,7 @@ def test_refit_to_two_sketches_averaged(sketches: list[Sketch]) -> None:
 
 def test_local_coordinates_are_those_of_refinement() -> None:
     mixture = random_mixture(2, 3, seed=5)
-    slopes = fitting._local_slopes(mixture.cholesky)
+    slopes = structures.local_slopes(mixture.cholesky)
     width, step = 10, 1e-5
     for at in range(2 * width):
         shift = np.zeros(2 * width)
@@ -466,10 +468,10 @@ def test_many_features() -> None:
 # ------------------------------------------------------------------------------- errors
 
 
-def test_what_cannot_be_fitted_is_refused(paths: list[tuple[SketchFit, ...]]) -> None:
+def test_what_cannot_be_fitted_is_refused(paths: list[tuple[FrameFit, ...]]) -> None:
     where = frequencies(1)
     good = Sketch(where, np.exp(-(where[:, 0] ** 2)) + 0j, np.full(20, 0.01), 1000)
-    with pytest.raises(InvalidInput, match="fewer parameters"):
+    with pytest.raises(InvalidInput, match="fewer free numbers"):
         fit_path(good, 14)
     with pytest.raises(InvalidInput, match="max_components"):
         fit_path(good, 0)
@@ -487,6 +489,6 @@ def test_what_cannot_be_fitted_is_refused(paths: list[tuple[SketchFit, ...]]) ->
         expected_errors(np.eye(7), [0.5, 0.5])
 
 
-def test_fits_cannot_be_changed(paths: list[tuple[SketchFit, ...]]) -> None:
+def test_fits_cannot_be_changed(paths: list[tuple[FrameFit, ...]]) -> None:
     for name in ("parameters", "information", "floored"):
         assert not getattr(paths[0][0], name).flags.writeable

@@ -18,9 +18,9 @@ from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from privgmm.stages.form import Form
-from privgmm.stages.sketch.data import ComplexArray, SketchData
 from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.private_sketch import ComplexArray, PrivateSketch
 from privgmm.stages.sketch.stage import PreparedSketch, Sketch, SketchView
 from privgmm.stages.stage import Work
 
@@ -65,7 +65,7 @@ class FixedNoise(SeededNoise):
 @pytest.mark.parametrize("multiplier", [0.3, 1.0, 17.0])
 def test_it_costs_one_gaussian(multiplier: float) -> None:
     stage = dataclasses.replace(STAGE, multiplier=multiplier)
-    assert stage.price() == Price((gaussian_curve(multiplier),))
+    assert stage.price() == Price((gaussian_curve(multiplier),), exact=True)
     # the noise is no less than that price asks for
     assert stage.sigma >= multiplier * stage.integer_sensitivity
     assert stage.sigma == pytest.approx(multiplier * stage.integer_sensitivity, rel=1e-15)
@@ -167,9 +167,9 @@ def test_values_estimate_the_characteristic_function(n: int, persons: bool) -> N
 def test_two_draws_average_to_less_noise() -> None:
     ready = prepared()
     one, two = (ready.draw(seeded(seed)).value for seed in (1, 2))
-    both = one + two
+    both = one.averaged_with(two)
     assert np.allclose(both.deviations, one.deviations / math.sqrt(2), rtol=1e-12)
-    assert isinstance(both, SketchData)
+    assert isinstance(both, PrivateSketch)
 
 
 # ------------------------------------------------------------------------------------ running
@@ -236,7 +236,8 @@ def test_a_form_that_contradicts_itself_is_refused(name: str) -> None:
 def test_words_and_scenes() -> None:
     assert all(sentence.endswith(".") for sentence in STAGE.sentences())
     assert "30 waves" in STAGE.sentences()[0]
-    assert [scene.key for scene in STAGE.scenes(passed=True)] == ["frame_rows", "sketch"]
+    keys = [scene.key for scene in STAGE.scenes(passed=True)]
+    assert keys == ["frame_rows", "projections", "tomogram"]
     assert STAGE.scenes(passed=False) == ()
     assert STAGE.n_blocks is None
     assert STAGE.least_units() == 1

@@ -1,0 +1,75 @@
+"""Expectations under a mixture, by points that stand for it.
+
+What a stage expects of rows that follow a public mixture is a sum over points, the same every
+time, so that results repeat to the last bit. Nothing here is drawn, and no row is looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from privgmm.arrays import Array, frozen
+from privgmm.mixture import Mixture
+
+__all__ = ["points_of", "scores"]
+
+_POINTS = 1 << 13
+_FEWEST_BITS, _MOST_BITS = 7, 12
+
+
+@functools.lru_cache(maxsize=16)
+def _normal_points(d: int, bits: int) -> Array:
+    """2^(bits+1) points (N, d) with mean zero and covariance I, spread like a normal law."""
+    sobol = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
+    half = ndtri(np.clip(sobol.random_base2(bits), 1e-12, 1 - 1e-12))
+    points = np.concatenate([half, -half])
+    root = np.linalg.cholesky(points.T @ points / len(points))
+    return frozen(solve_triangular(root, points.T, lower=True).T)
+
+
+def points_of(mixture: Mixture, n_points: int = _POINTS) -> tuple[Array, Array]:
+    """About `n_points` points (N, d) and their weights (N,), which stand for a mixture in sums.
+
+    Means and covariances of each component are exact; the rest is as good as points are many.
+    """
+    d = mixture.n_features
+    bits = math.ceil(math.log2(max(n_points / (2 * mixture.n_components), 1)))
+    # enough to tell all directions from each other
+    least = max(_FEWEST_BITS, math.ceil(math.log2(4 * d)))
+    points = _normal_points(d, min(max(bits, least), max(_MOST_BITS, least)))
+    rows = np.concatenate(
+        [points @ root.T + mean for root, mean in zip(mixture.cholesky, mixture.means, strict=True)]
+    )
+    return rows, np.repeat(mixture.weights / len(points), len(points))
+
+
+def scores(mixture: Mixture, rows: Array) -> Array:
+    """Derivative (n, P) of the log density at rows (n, d), in the mixture's local coordinates.
+
+    Those of a component are its log-weight, its mean in units of its own spread, and the
+    logarithm M of its covariance relative to itself (``L exp(M) L'``), as svec: the upper triangle
+    row by row, entries off the diagonal times sqrt 2.
+    """
+    k, d = mixture.means.shape
+    joint = np.empty((len(rows), k))
+    row, column = np.triu_indices(d)
+    double = np.where(row == column, 1.0, math.sqrt(2))
+    out = np.empty((len(rows), k, 1 + d + len(row)))
+    for a in range(k):
+        u = (rows - mixture.means[a]) @ np.linalg.inv(mixture.cholesky[a]).T
+        volume = float(np.log(np.diagonal(mixture.cholesky[a])).sum())
+        joint[:, a] = math.log(max(mixture.weights[a], 1e-300)) - volume
+        joint[:, a] -= 0.5 * np.einsum("ij,ij->i", u, u)
+        out[:, a, 0] = 1.0
+        out[:, a, 1 : 1 + d] = u
+        out[:, a, 1 + d :] = 0.5 * (u[:, row] * u[:, column] - (row == column)) * double
+    share = np.exp(joint - joint.max(axis=1, keepdims=True))
+    out *= (share / share.sum(axis=1, keepdims=True))[:, :, None]
+    out[:, :, 0] -= mixture.weights
+    return out.reshape(len(rows), -1)

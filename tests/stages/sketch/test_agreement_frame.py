@@ -1,0 +1,75 @@
+"""The frame by agreement: the same in any units, and refused where it cannot serve."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from privgmm.arrays import Array
+from privgmm.mixture import Mixture
+from privgmm.privacy.noise import NoiseSource, SeededNoise
+from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.sketch.agreement_frame import FrameAgreement, PreparedFrame
+from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.stage import Bottom, Drawn, Work
+
+STAGE = FrameAgreement(
+    n_components=1,
+    n_features=2,
+    alpha=1.0,
+    beta=0.1,
+    test=AgreementTest(60, 4.0, 2.0, 8, 31, 40, 40),
+    eta=0.1,
+    learner="student",
+)
+ROWS = np.random.default_rng(3).standard_normal((900, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
+
+
+def frame_of(rows: Array, seed: int = 5) -> Frame:
+    source = SeededNoise(np.random.default_rng(seed))
+    work = Work(rows, np.arange(len(rows), dtype=np.int64), None, source)
+    value = STAGE.prepare(work, None).draw(source).value
+    assert isinstance(value, Frame)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift"), [(1.0, 1e6), (1e-6, 0.0), (1e9, -3.0), (np.array([1e5, 1e-3]), 7.0)]
+)
+def test_shifted_and_scaled_rows_have_the_shifted_and_scaled_frame(
+    scale: Array | float, shift: float
+) -> None:
+    """Same seeds: the public grid is so fine that no unit of a column shows."""
+    plain, moved = frame_of(ROWS), frame_of(ROWS * scale + shift)
+    assert moved.root / plain.root == pytest.approx(
+        np.broadcast_to(np.reshape(np.broadcast_to(scale, 2), (2, 1)), (2, 2)), rel=1e-6
+    )
+    gap = plain.to_frame(((moved.centre - shift) / scale)[None])
+    assert np.abs(gap).max() < 1e-6
+
+
+@pytest.mark.parametrize("shear", [1e3, 1e5])
+def test_sheared_rows_have_the_sheared_frame(shear: float) -> None:
+    """A multiple of the first column added to the second one: factors go with it."""
+    turn = np.array([[1.0, 0.0], [shear, 1.0]])
+    plain, moved = frame_of(ROWS), frame_of(ROWS @ turn.T)
+    back = np.array([[1.0, 0.0], [-shear, 1.0]])
+    assert plain.inverse @ (back @ moved.root) == pytest.approx(np.eye(2), abs=1e-5)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Flat:
+    """An agreement whose mask came out flat, beyond what coordinates can be made of."""
+
+    def draw(self, source: NoiseSource) -> Drawn:  # noqa: ARG002 - nothing is drawn
+        roots = [[[1.0, 0.0], [1.0, 1e-15]]]
+        return Drawn(Mixture.from_roots([1.0], [[0.0, 0.0]], roots), "seen")
+
+
+def test_a_flat_frame_is_refused_and_does_not_raise() -> None:
+    """Noise is drawn by then, and what is public decides."""
+    drawn = PreparedFrame(Flat()).draw(SeededNoise(np.random.default_rng(0)))  # type: ignore[arg-type]  # a double
+    assert isinstance(drawn.value, Bottom)
+    assert drawn.seen == "seen"

@@ -14,7 +14,17 @@ from privgmm.errors import InvalidInput
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
 from privgmm.stages.refinement.noisy_moments import Refinement
 
-__all__ = ["refinement_curve", "sigmas", "too_few_blocks"]
+__all__ = ["for_curves", "refinement_curve", "sigmas", "too_few_blocks"]
+
+
+def for_curves(budget: Budget, misrounding: float) -> Budget:
+    """What of a budget is there to convert curves with: delta less the chance of misrounding."""
+    if misrounding >= budget.delta:
+        raise InvalidInput(
+            f"delta must exceed {misrounding:.3g}, the chance that a published number is "
+            f"misrounded, got {budget.delta:.3g}: raise delta"
+        )
+    return Budget(budget.epsilon, budget.delta - misrounding)
 
 
 def refinement_curve(refinement: Refinement | None) -> RenyiCurve:

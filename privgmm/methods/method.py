@@ -17,6 +17,14 @@ from typing import ClassVar
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.methods.searching import (
+    first_step,
+    first_step_near,
+    round_number,
+    rounded_up,
+    step_above,
+    step_below,
+)
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Stage
@@ -27,6 +35,9 @@ PASS = 0.95
 """The chance of a release that "enough rows" means."""
 
 _DEFAULT_BLOCKS = 400
+_LEAST_ALPHA = 1e-9
+_COARSEST = 1.2
+"""No method finds its rows on a coarser grid than one of this factor."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,6 +64,9 @@ class Prospect:
         What the method promises or expects: see `Method.error_is_promised`.
     plan : Plan or None
         None where the method has no plan for so few rows.
+    error_band : (float, float)
+        Where an error is expected: the median error of many releases should lie between these.
+        (0, infinity) where nothing is said.
     """
 
     method: str
@@ -61,6 +75,7 @@ class Prospect:
     pass_probability: float
     error: float
     plan: Plan | None
+    error_band: tuple[float, float] = (0.0, math.inf)
 
 
 class Method(abc.ABC):
@@ -80,12 +95,19 @@ class Method(abc.ABC):
     largest_alpha: ClassVar[float] = 1.0
     """Accuracies beyond this are not offered."""
     error_is_promised: ClassVar[bool] = True
-    """True: its error is alpha itself. False: it is what to expect after refinement (the
-    root-mean-square error of the smallest component: mean, covariance and weight together)."""
+    """True: its error is alpha itself. False: it is what to expect of a release, the median over
+    many of the length of (weight, mean, covariance error) of the worst component."""
     takes_forgiving: ClassVar[bool] = False
     """Whether it can plan for real data."""
     plans_only_for_enough: ClassVar[bool] = False
     """Whether its automatic plan exists only where the rows are expected to pass it."""
+    publishes_sketch: ClassVar[bool] = False
+    """Whether its releases hold a sketch, from which other fits are free."""
+
+    @property
+    def can_choose_components(self) -> bool:
+        """Whether the number of components may be left open: it is chosen from a sketch."""
+        return self.publishes_sketch
 
     # ----------------------------------------------------------------------------- planning
 
@@ -104,6 +126,10 @@ class Method(abc.ABC):
     def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
         """The stages of a plan of this method, read back from plain numbers."""
 
+    def settled(self, request: PlanRequest) -> PlanRequest:
+        """The same request, put to the method that will answer it: this one, unless it chooses."""
+        return request
+
     def default_blocks(self, request: PlanRequest) -> int:
         """Blocks enough for the test to pass with room: its noise grows like 1/epsilon."""
         return math.ceil(_DEFAULT_BLOCKS / min(request.epsilon, 1.0))
@@ -114,6 +140,16 @@ class Method(abc.ABC):
             raise InvalidInput(
                 f"alpha must be at most {self.largest_alpha:g} for method {self.name!r}, "
                 f"got {request.alpha!r}"
+            )
+        if request.needs_sketch and not self.publishes_sketch:
+            what = (
+                "a number of components left to choose"
+                if request.choose_components
+                else "another fit to what was released"
+            )
+            raise InvalidInput(
+                f"{what} needs a method that publishes a sketch, got method {self.name!r}: leave "
+                "the method open, or fix the number of components (and covariance_type='full')"
             )
         if request.forgiving and not self.takes_forgiving:
             raise InvalidInput(
@@ -135,30 +171,69 @@ class Method(abc.ABC):
         """Rows at which it releases in 95 % of runs; infinite if it never does."""
         self.check(request)
         try:
-            return self.plan_at(request).rows_needed(PASS)
+            return rounded_up(self.plan_at(request).rows_needed(PASS))
         except InvalidInput:
             # no number of blocks passes within so small a budget
             return math.inf
 
+    def fewest_rows(self, request: PlanRequest) -> float:
+        """`rows_for` to the last digit that is printed: so many are enough, fewer are not.
+
+        Whatever grid a method finds its rows on, this is the first round number of rows that
+        `feasible` says yes to. It is what every door tells.
+        """
+        found = self.rows_for(request)
+        if not math.isfinite(found) or not request.automatic:
+            return rounded_up(found)
+
+        def holds(step: int) -> bool:
+            return self.enough(request.but(n_rows=math.floor(round_number(step))))
+
+        high = step_above(found)
+        if round_number(high) == found and not holds(high - 1):
+            return found
+        step = first_step(step_below(found / _COARSEST), high, holds)
+        return rounded_up(found) if step is None else round_number(step)
+
     def feasible(self, request: PlanRequest) -> bool:
-        """Whether the request's rows are enough."""
+        """Whether exactly so many rows are enough."""
         return self.rows_for(request) <= request.rows
+
+    def enough(self, request: PlanRequest) -> bool:
+        """Whether the request's rows are at least `fewest_rows`.
+
+        That is, whether they are `feasible` when rounded down to a round number.
+        """
+        if not request.automatic:
+            return self.feasible(request)
+        return self.feasible(request.but(n_rows=math.floor(round_number(step_below(request.rows)))))
 
     def alpha_for(self, request: PlanRequest) -> float:
         """The smallest alpha that the request's rows can promise; infinite if there is none."""
         n = request.rows
         if self.rows_for(request.but(alpha=self.largest_alpha)) > n:
             return math.inf
-        # rows fall like 1 / alpha^2 as long as gamma is small; two rounds correct the rest
+        # a guess to begin with: rows fall about like 1 / alpha^2
         alpha = self.largest_alpha
-        for _ in range(3):
+        for _ in range(2):
             needed = self.rows_for(request.but(alpha=alpha))
-            alpha = min(self.largest_alpha, alpha * math.sqrt(needed / n))
-        return alpha
+            alpha = min(self.largest_alpha, max(_LEAST_ALPHA, alpha * math.sqrt(needed / n)))
+
+        def holds(step: int) -> bool:
+            return self.rows_for(request.but(alpha=round_number(step))) <= n
+
+        most = step_below(self.largest_alpha)
+        guess = min(step_above(alpha), most)
+        found = first_step_near(guess, step_above(_LEAST_ALPHA), most, holds)
+        return math.inf if found is None else round_number(found)
 
     def error_for(self, request: PlanRequest) -> float:
         """The least error that the request's rows allow: what it promises, or what to expect."""
         return self.alpha_for(request)
+
+    def least_error(self, request: PlanRequest) -> float:  # noqa: ARG002 - nothing is known here
+        """An error that it will hardly do better than at the request's rows; quick to tell."""
+        return 0.0
 
     def prospect(self, request: PlanRequest) -> Prospect:
         """Chance of a release and error to expect at the request's rows."""

@@ -6,12 +6,14 @@ import math
 from typing import ClassVar
 
 from privgmm.errors import InvalidInput
+from privgmm.methods.calibration import for_curves
 from privgmm.methods.method import Look, Method
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.public_grid import misrounding_chance
 from privgmm.stages.agreement.stage import PaperAgreement
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.noisy_moments import Refinement
@@ -48,7 +50,8 @@ class PaperMethod(Method):
         budget, k, d = request.budget, request.n_components, request.n_features
         alpha = request.alpha or DEFAULT_ALPHA
         e = min(budget.epsilon / 2, _LARGEST_SPEND / 2)
-        dl = budget.delta / (4 * math.exp(e))
+        # a hair less, so that rounding in the last place stays on the private side
+        dl = for_curves(budget, misrounding_chance(k, d)).delta * (1 - 1e-12) / (4 * math.exp(e))
         a = alpha / (2 * lemmas.TRIANGLE_FACTOR)
         part = lemmas.share_of_component(e, dl, k)
         miss = request.beta / (3 * k)

@@ -12,14 +12,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from privgmm.budget import Budget, Unit
+from privgmm.budget import Budget, Unit, guess_in_words
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.html import plan_html
 from privgmm.learners.learner import Learner
 from privgmm.learners.registry import learner_for
 from privgmm.methods import registry
-from privgmm.privacy.composition import Spend, price_of
+from privgmm.privacy.composition import Spend, price_of, told_apart
 from privgmm.privacy.curves import RenyiCurve
+from privgmm.privacy.guessing import Tradeoff
 from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.agreement.votes import PrivateTest
@@ -42,7 +43,7 @@ class Plan:
         The TOTAL promise the user asked for.
     n_components, n_features : int
         k and d of the mixture that is released. A stage before the last may fit another number
-        of components.
+        of components. Where the last stage chooses the number itself, k is the most.
     stages : tuple of Stage
         What is done to the rows, in this order; each sees what the one before it published.
     """
@@ -69,6 +70,22 @@ class Plan:
     def spent(self) -> Budget:
         """The same as one guarantee."""
         return self.price().budget
+
+    def tradeoff(self) -> Tradeoff:
+        """How well somebody who knows every other row can tell any two values of one row apart.
+
+        Proved from what the stages draw, see `privacy.guessing`.
+        """
+        return told_apart([self.price()])
+
+    @property
+    def ceiling(self) -> float:
+        """The chance with which such an attacker guesses right, at most; a coin has one half."""
+        return self.tradeoff().ceiling
+
+    def attacker(self, unit: Unit = "row") -> str:
+        """The same in words, as a clause."""
+        return guess_in_words(self.ceiling, unit)
 
     def curve(self) -> RenyiCurve:
         """The Rényi account of all stages, where every one of them has one."""
@@ -98,6 +115,17 @@ class Plan:
     def refine(self) -> Refinement | None:
         """The noisy passes over all rows, if there are any."""
         return next((stage for stage in self.stages if isinstance(stage, Refinement)), None)
+
+    @property
+    def chooses_components(self) -> bool:
+        """Whether the number of components is chosen on the way, and k is the most."""
+        return self.stages[-1].chooses_components
+
+    def components_in_words(self, kind: str = "") -> str:
+        """How many components there will be: "2 components", "up to 8 well separated ones"."""
+        noun = "component" if self.n_components == 1 else "components"
+        most = "up to " if self.chooses_components else ""
+        return f"{most}{self.n_components} {kind}{' ' * bool(kind)}{noun}"
 
     def but(self, *stages: Stage, budget: Budget | None = None) -> Plan:
         """The same plan with other stages."""
@@ -197,11 +225,14 @@ class Plan:
             f"{stage.n_blocks} blocks, " for stage in self.stages if stage.n_blocks is not None
         )
         lines = [
-            f"Method {self.method}: {blocks}{self.n_components} components in "
+            f"Method {self.method}: {blocks}{self.components_in_words()} in "
             f"{self.n_features} dimensions.",
             f"Replacing any one row changes the odds of any outcome by at most a factor "
             f"exp({spent.epsilon:.4g}) = {math.exp(spent.epsilon):.3g}, except with probability "
             f"{spent.delta:.3g}.",
+            f"What this plan draws is better than that: {self.attacker()}."
+            if self.ceiling < spent.guess_ceiling
+            else f"So {self.attacker()}.",
         ]
         if spent.epsilon < 0.999 * self.budget.epsilon:
             lines.append(

@@ -7,12 +7,18 @@ plain arguments: everything left to the method, and everything in the user's han
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import Literal
 
 from privgmm.errors import InvalidInput
 from privgmm.methods import registry
+from privgmm.methods.method import Method
 from privgmm.methods.plan import Plan
-from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
+from privgmm.methods.searching import as_told, rounded_up
+from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, feasible, rows_for
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.sketch.choice import MOST_OFFERED
 
 __all__ = ["Answer", "best_plan", "calibrate", "plan_for"]
 
@@ -43,12 +49,16 @@ def plan_for(request: PlanRequest) -> Answer:
 
     Raises `InvalidInput` if there is no plan at all.
     """
+    asked = request
+    request = registry.get(asked.method).settled(asked)
     method = registry.get(request.method)
     method.check(request)
     if request.by_hand:
         plan = method.calibrated(request, _refinement(request))
         return Answer(plan, _cannot_run(plan, request))
     enough = method.plans_only_for_enough
+    if request.automatic and enough and not feasible(asked.but(n_rows=request.rows)):
+        raise InvalidInput(_no_plan(asked))
     try:
         plan = method.automatic(request)
     except InvalidInput as problem:
@@ -77,27 +87,62 @@ def _cannot_run(plan: Plan, request: PlanRequest) -> str:
 
 def _too_few(plan: Plan, request: PlanRequest) -> str:
     """Why the plan is not expected to release."""
-    if request.n_rows is None or plan.rows_needed() <= request.n_rows:
+    if request.n_rows is None:
         return ""
+    rows = rounded_up(plan.rows_needed())
+    if rows <= request.n_rows:
+        return ""
+    remedy = "raise epsilon"
+    if registry.get(request.method).error_is_promised:
+        least = epsilon_for(request.but(alpha=plan.alpha))
+        remedy = f"raise epsilon to {as_told(least)}" if math.isfinite(least) else "bring more"
     return (
-        f"method {request.method!r} takes about {plan.rows_needed():.2g} {request.units} here and "
-        f"there are {request.n_rows}: raise epsilon, or set alpha and n_blocks to try anyway"
-        f"{_instead(request)}"
+        f"method {request.method!r} takes about {as_told(rows)} {request.units} at alpha "
+        f"{plan.alpha:g} and epsilon {request.epsilon:g}, and there are {request.n_rows:,}: "
+        f"{remedy}, or set alpha and n_blocks to try anyway{_instead(request)}"
+    )
+
+
+def _no_plan(request: PlanRequest) -> str:
+    """Why a request that leaves everything open gets no plan, and what would get one."""
+    n, units = request.rows, request.units
+    rows, least = rows_for(request.but(n_rows=None)), epsilon_for(request)
+    ways = []
+    if math.isfinite(rows):
+        ways.append(f"it takes about {as_told(rows)} {units} at this epsilon")
+    if math.isfinite(least):
+        ways.append(f"with {n:,} {units} it takes an epsilon of about {as_told(least)}")
+    if not ways:
+        ways.append(
+            f"no number of {units} will do, and with {n:,} no epsilon up to {MOST_EPSILON:g}"
+        )
+    return (
+        f"no plan is expected to release {request.n_components} components in "
+        f"{request.n_features} dimensions from {n:,} {units} within {request.budget}: "
+        f"{'; '.join(ways)}. To try anyway, set alpha and n_blocks{_instead(request)}"
     )
 
 
 def _instead(request: PlanRequest) -> str:
     """Which other methods are expected to release from the same rows, to end a sentence."""
-    able = [
-        repr(method.name)
-        for method in registry.all_methods()
-        if method.name != request.method
-        and method.plans_only_for_enough
-        and method.feasible(_plain(request, method.name))
-    ]
+    others = [method for method in registry.all_methods() if method.name != request.method]
+    able = [repr(method.name) for method in others if _would_do(method, request)]
     if not able:
         return ""
     return f"; method {' or '.join(able)} is expected to release from these {request.units}"
+
+
+def _would_do(method: Method, request: PlanRequest) -> bool:
+    """Whether this method, with all its choices open, is expected to release from the rows."""
+    if not method.plans_only_for_enough:
+        return False
+    plain = _plain(request, method.name)
+    try:
+        method.check(plain)
+    except InvalidInput:
+        # it cannot be asked this at all, for so many components say
+        return False
+    return method.enough(plain)
 
 
 def _plain(request: PlanRequest, method: str) -> PlanRequest:
@@ -111,13 +156,14 @@ def best_plan(
     method: str = DEFAULT_METHOD,
     epsilon: float,
     delta: float,
-    n_components: int,
+    n_components: int | Literal["auto"],
     n_features: int,
     beta: float = 0.1,
     smallest_weight: float | None = None,
     separation: float | None = None,
     forgiving: bool = False,
     refine: bool = True,
+    max_components: int = MOST_OFFERED,
 ) -> Plan:
     """The Auto choice: blocks, split, test, mask and refinement for so many rows.
 
@@ -130,11 +176,14 @@ def best_plan(
     n_rows : int
         How many rows there are (public).
     method : str
-        A name in `privgmm.methods.names()`.
+        `auto` takes the method of least expected error among those expected to release; or a
+        name in `privgmm.methods.names()`.
     epsilon, delta : float
         The TOTAL budget.
-    n_components, n_features : int
-        k and d.
+    n_components : int or "auto"
+        k. "auto" leaves it open: it is chosen from a noisy sketch that was paid for once.
+    n_features : int
+        d.
     beta : float
         The masked mixture may miss its alpha this often.
     smallest_weight : float, optional
@@ -148,14 +197,18 @@ def best_plan(
         accuracy and rows, no privacy.
     refine : bool
         Whether to sharpen the masked mixture by noisy passes over all rows.
+    max_components : int
+        How many components "auto" offers.
 
     Raises
     ------
     InvalidInput
         If no plan is expected to release.
     """
+    k, is_open = components_asked(n_components, max_components)
     request = PlanRequest(
-        n_components=n_components,
+        n_components=k,
+        choose_components=is_open,
         n_features=n_features,
         n_rows=n_rows,
         epsilon=epsilon,
@@ -167,7 +220,7 @@ def best_plan(
         forgiving=forgiving,
         refine=refine,
     )
-    return registry.get(method).automatic(request)
+    return plan_for(request).plan
 
 
 def calibrate(

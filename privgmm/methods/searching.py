@@ -1,10 +1,81 @@
-"""Bisection over steps: where a condition that stays true begins to hold."""
+"""Searching for the least that will do, on round numbers: what is searched is what is printed.
+
+Rows for an epsilon, an epsilon for rows, an alpha for both: each answer undoes the other only if
+all of them are taken from the same numbers. These are the numbers of three digits at most, in
+steps of a hundredth or less (`round_number`); no answer needs to be rounded when it is shown.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 
-__all__ = ["first_step"]
+__all__ = [
+    "as_told",
+    "first_step",
+    "first_step_near",
+    "round_number",
+    "rounded_up",
+    "step_above",
+    "step_below",
+]
+
+_LEADS = (*range(100, 200), *range(200, 500, 2), *range(500, 1000, 5))
+"""1.00, 1.01, …, 2.00, 2.02, …, 5.00, 5.05, …: no two neighbours are a hundredth apart."""
+
+
+def round_number(step: int) -> float:
+    """The round number of a step; step 0 is 1, and every 350 steps are a factor of ten.
+
+    >>> [round_number(step) for step in (-350, 0, 1, 100, 101, 250, 350 * 4 + 2)]
+    [0.1, 1.0, 1.01, 2.0, 2.02, 5.0, 10200.0]
+    """
+    power, place = divmod(step, len(_LEADS))
+    lead = _LEADS[place]
+    return float(f"{lead}e{power - 2}")
+
+
+def step_above(value: float) -> int:
+    """The first step whose round number is not below a positive value.
+
+    >>> round_number(step_above(0.5)), round_number(step_above(42_170))
+    (0.5, 42200.0)
+    """
+    power = math.floor(math.log10(value))
+    low, high = (len(_LEADS) * (power + more) for more in (-1, 2))
+    step = first_step(low, high, lambda step: round_number(step) >= value)
+    return high if step is None else step
+
+
+def step_below(value: float) -> int:
+    """The last step whose round number is not above a positive value.
+
+    >>> round_number(step_below(0.5)), round_number(step_below(42_170))
+    (0.5, 42000.0)
+    """
+    step = step_above(value)
+    return step if round_number(step) <= value else step - 1
+
+
+def rounded_up(value: float) -> float:
+    """The next round number; what is infinite stays so.
+
+    >>> rounded_up(293_869_800.0), rounded_up(math.inf)
+    (294000000.0, inf)
+    """
+    return round_number(step_above(value)) if math.isfinite(value) else value
+
+
+def as_told(value: float) -> str:
+    """A number for people; all digits of a round number.
+
+    >>> as_told(42_200.0), as_told(0.476), as_told(294e6), as_told(math.inf)
+    ('42,200', '0.476', '2.94e+08', 'none')
+    """
+    if not math.isfinite(value):
+        return "none"
+    return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"
 
 
 def first_step(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
@@ -22,3 +93,22 @@ def first_step(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
         else:
             low = middle + 1
     return high
+
+
+def first_step_near(guess: int, low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """`first_step`, quicker where a step near the answer is known.
+
+    >>> first_step_near(11, 0, 100, lambda step: step * step >= 50)
+    8
+    >>> first_step_near(3, 0, 100, lambda step: step * step >= 50)
+    8
+    """
+    known = functools.cache(holds)
+    stride = 1
+    if known(guess):
+        while guess > low and known(max(low, guess - stride)):
+            guess, stride = max(low, guess - stride), 2 * stride
+        return first_step(max(low, guess - stride), guess, known)
+    while guess < high and not known(min(high, guess + stride)):
+        guess, stride = min(high, guess + stride), 2 * stride
+    return first_step(guess, min(high, guess + stride), known)

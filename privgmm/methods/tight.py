@@ -9,7 +9,7 @@ from scipy.stats import chi, norm
 
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import refinement_curve, sigmas, too_few_blocks
+from privgmm.methods.calibration import for_curves, refinement_curve, sigmas, too_few_blocks
 from privgmm.methods.method import Look, Method
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
@@ -17,6 +17,7 @@ from privgmm.privacy.curves import RenyiCurve, gaussian_curve, largest_on_privat
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.noise_levels import covariance_eta
 from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.public_grid import misrounding_chance
 from privgmm.stages.agreement.scatter import component_weights
 from privgmm.stages.agreement.stage import PickedAgreement, friend_radius
 from privgmm.stages.agreement.votes import AgreementTest
@@ -47,13 +48,7 @@ class TightMethod(Method):
         If no alpha up to one passes, the plan that asks for the fewest rows.
         """
         self.check(request)
-        smallest = request.smallest_weight
-        if smallest is None and request.n_components > 1:
-            smallest = _BALANCE / request.n_components
-        weights = component_weights(request.n_components, smallest)
-        planned = request.but(
-            smallest_weight=None if request.n_components == 1 else float(weights.min())
-        )
+        planned = _with_weights(request)
         fewest: tuple[float, Plan] | None = None
         for alpha in _ALPHAS if request.alpha is None else (request.alpha,):
             found = self._fewest(planned.but(alpha=alpha))
@@ -71,7 +66,7 @@ class TightMethod(Method):
     def cheapest(self, request: PlanRequest) -> Plan:
         """The number of blocks that asks for the fewest rows."""
         self.check(request)
-        found = self._fewest(request)
+        found = self._fewest(_with_weights(request))
         if found is None:
             raise too_few_blocks(request.budget, _BLOCKS[-1])
         return found[1]
@@ -99,17 +94,18 @@ class TightMethod(Method):
         member = math.ceil(t / 2) + 1
         reach = math.floor((1 - _STRAYS) * t) - member
         base = refinement_curve(refinement)
+        rest = for_curves(budget, misrounding_chance(k, d))
         candidates = []
         for sigma in map(float, sigmas(max(reach, 1))):
             theta = DiscreteGaussian(sigma).upper_point(budget.delta)
             fixed = base + gaussian_curve(sigma)
-            if theta + 1.65 * sigma <= reach and fixed.epsilon(budget.delta) < budget.epsilon:
+            if theta + 1.65 * sigma <= reach and fixed.epsilon(rest.delta) < rest.epsilon:
                 candidates.append((sigma, theta, fixed))
         if not candidates:
             raise too_few_blocks(budget, t)
         # less noise in the test costs more of the budget: the largest scale that can pass is best
         sigma, theta, fixed = candidates[-1]
-        space, gamma = _mask(budget, alpha, miss, k, d, fixed)
+        space, gamma = _mask(rest, alpha, miss, k, d, fixed)
         tau = friend_radius(gamma) * (1 - 2e-8)
         stage = PickedAgreement(
             n_components=k,
@@ -154,6 +150,15 @@ class TightMethod(Method):
             method=self.name,
         )
         return (self.calibrated(request, None),)
+
+
+def _with_weights(request: PlanRequest) -> PlanRequest:
+    """The request with the smallest weight that is planned for where it names none."""
+    k, smallest = request.n_components, request.smallest_weight
+    if k == 1:
+        return request.but(smallest_weight=None)
+    weights = component_weights(k, _BALANCE / k if smallest is None else smallest)
+    return request.but(smallest_weight=float(weights.min()))
 
 
 def _mask(

@@ -1,7 +1,15 @@
 """What if? Rows, epsilon or alpha that a release would take, and what it would give, without data.
 
-Every question is a `PlanRequest`; its method answers. Answers come from the law of well separated
-block fits (`scatter`), so they ignore overlap between components, which asks for more rows.
+Every question is a `PlanRequest`; its method answers. `paper` and `tight` answer by the law of well
+separated block fits (`scatter`), and ignore overlap between components, which asks for more rows.
+`lifted` and `sketch` answer for the mixture that the request expects, or for a typical one of the
+separation it states: overlap is part of their forecasts. An expected error comes with a band
+(`Prospect.error_band`) in which the median error of many releases should lie.
+
+One question has one answer, whichever way it is asked: `rows_for` at an epsilon is at most n
+exactly if `epsilon_for` n rows is at most that epsilon, and likewise for `alpha_for` of methods
+that promise an alpha. All three are found on the same round numbers (`searching`), in steps of a
+hundredth or less.
 """
 
 from __future__ import annotations
@@ -9,14 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from privgmm.methods import registry
 from privgmm.methods.method import Prospect
 from privgmm.methods.request import PlanRequest
-from privgmm.methods.searching import first_step
+from privgmm.methods.searching import first_step, round_number, step_above, step_below
 
 __all__ = [
+    "LEAST_EPSILON",
+    "MOST_EPSILON",
     "Prospect",
     "along_rows",
     "alpha_for",
@@ -28,25 +36,28 @@ __all__ = [
 ]
 
 
+LEAST_EPSILON, MOST_EPSILON = 1e-4, 20.0
+"""Between these an epsilon is looked for: what needs less than the least is told the least."""
+
+
 def rows_for(request: PlanRequest) -> float:
-    """Rows at which the method releases in 95 % of runs; infinite if it never does."""
-    return registry.get(request.method).rows_for(request)
+    """The fewest rows at which the method releases in 95 % of runs; infinite if it never does."""
+    return registry.get(request.method).fewest_rows(request)
 
 
 def feasible(request: PlanRequest) -> bool:
-    """Whether the request's rows are enough."""
-    return registry.get(request.method).feasible(request)
+    """Whether the request's rows are enough: at least `rows_for`."""
+    return registry.get(request.method).enough(request)
 
 
 def epsilon_for(request: PlanRequest) -> float:
-    """The smallest epsilon (to about 3 %) at which the rows release; infinite beyond 20."""
-    grid = np.geomspace(0.02, 20, 232)
+    """The smallest epsilon at which the rows release; infinite beyond `MOST_EPSILON`."""
 
     def holds(step: int) -> bool:
-        return feasible(request.but(epsilon=float(grid[step])))
+        return feasible(request.but(epsilon=round_number(step)))
 
-    step = first_step(0, len(grid) - 1, holds)
-    return math.inf if step is None else float(grid[step])
+    step = first_step(step_above(LEAST_EPSILON), step_below(MOST_EPSILON), holds)
+    return math.inf if step is None else round_number(step)
 
 
 def alpha_for(request: PlanRequest) -> float:

@@ -20,7 +20,7 @@ from privgmm.methods.planner import calibrate
 from privgmm.privacy.curves import gaussian_curve, lifted_mask_curve, paper_mask_curve
 from privgmm.stages.agreement import lemmas as constants
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
+from privgmm.stages.agreement.lifted_space import LiftedSpace, mean_tolerance
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.stage import friend_radius
 from privgmm.stages.agreement.votes import AgreementTest, core_sensitivity, required_separation
@@ -77,7 +77,7 @@ def test_the_lifted_account_is_the_sum_of_its_parts() -> None:
     assert isinstance(plan.space, LiftedSpace)
     t, G = plan.n_blocks, plan.test.core
     L = plan.test.full - plan.test.member + 1
-    gamma = 2 * plan.tau * (1 + (t - G) / L) / G + 2 * MEAN_TOLERANCE
+    gamma = 2 * plan.tau * (1 + (t - G) / L) / G + 2 * mean_tolerance(plan.tau)
     assert plan.gamma == pytest.approx(gamma, rel=1e-12)
     total = gaussian_curve(plan.test.sigma) + 2 * lifted_mask_curve(gamma, plan.space.eta, 3)
     total = total + gaussian_curve(60.0) + gaussian_curve(90.0)
@@ -200,7 +200,7 @@ def test_stages_may_fit_other_numbers_of_components_and_their_prices_add() -> No
     frame, last = a_plan("lifted", k=1).agreement, a_plan("lifted", k=3).agreement
     plan = Plan("lifted", Budget(3.0, 1e-5), 3, 2, (frame, last, REFINE))
     curves = [c for stage in plan.stages for c in stage.price().curves]
-    assert len(curves) == 4
+    assert len(curves) == 6, "two counts, two masks, two steps"
     total = functools.reduce(operator.add, curves)
     # the first gate excludes the rest; the second one's shortfall comes off delta
     later = last.price().shortfall

@@ -26,13 +26,21 @@ def rows(*columns: str) -> Array:
 def forgiving(k: int, epsilon: float) -> Plan:
     """A plan for two columns that allows for real rows."""
     return best_plan(
-        327_346, epsilon=epsilon, delta=1e-6, n_components=k, n_features=2, forgiving=True
+        327_346,
+        method="lifted",
+        epsilon=epsilon,
+        delta=1e-6,
+        n_components=k,
+        n_features=2,
+        forgiving=True,
     )
 
 
 def test_one_component_of_heavy_tails_is_released_where_the_plan_allows_for_them() -> None:
     x = rows("arr_delay", "air_time")
-    plain = best_plan(len(x), epsilon=2.0, delta=1e-6, n_components=1, n_features=2)
+    plain = best_plan(
+        len(x), method="lifted", epsilon=2.0, delta=1e-6, n_components=1, n_features=2
+    )
     assert isinstance(release(x, plain, rng=0).result, Refusal)
     outcome = release(x, forgiving(1, 2.0), rng=0)
     assert isinstance(outcome.result, Release)

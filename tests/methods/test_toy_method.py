@@ -76,7 +76,7 @@ def test_it_releases_and_its_receipt_verifies() -> None:
     assert isinstance(outcome.result, Release)
     receipt = make_receipt(outcome.result, learner="em")
     assert receipt["plan"]["method"] == "toy"
-    assert verify_receipt(receipt).ok
+    assert verify_receipt(receipt).intact
 
 
 def test_the_estimator_takes_it() -> None:

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from privgmm.errors import InvalidInput
 from privgmm.methods import METHODS
+from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
+from privgmm.methods.searching import as_told, round_number, step_below
 from privgmm.methods.what_if import (
     along_rows,
     alpha_for,
@@ -23,8 +26,8 @@ from privgmm.methods.what_if import (
 
 
 def asked(k: int, d: int, **more: Any) -> PlanRequest:
-    """A question about k components in d dimensions."""
-    return PlanRequest(n_components=k, n_features=d, **more)
+    """A question about k components in d dimensions, to method lifted unless it says so."""
+    return PlanRequest(n_components=k, n_features=d, **({"method": "lifted"} | more))
 
 
 PLANE, LINE = asked(2, 2), asked(1, 1)
@@ -74,25 +77,84 @@ def test_more_rows_never_ask_for_a_larger_epsilon_or_alpha() -> None:
     assert tight[0] > tight[1] > 0
 
 
-@pytest.mark.parametrize(("method", "epsilon"), [("tight", 2.0), ("lifted", 2.0)])
-def test_rows_and_epsilon_are_inverse_to_grid_accuracy(method: str, epsilon: float) -> None:
-    """The rows found at epsilon allow it, or a little less, which asks for no more rows.
+QUICK = [
+    ("sketch", asked(1, 1), 2.0),
+    ("sketch", asked(3, 5), 2.0),
+    ("lifted", asked(1, 1), 0.5),
+    ("auto", asked(1, 1), 2.0),
+    ("tight", asked(1, 1), 2.0),
+    ("paper", asked(1, 2), 0.3),
+]
+MORE = [
+    *((method, asked(2, 2), epsilon) for method in METHODS for epsilon in (0.3, 1.0, 4.0)),
+    *(("auto", asked(k, d), 0.5) for k, d in ((1, 3), (2, 2), (3, 5), (5, 2))),
+    ("sketch", asked(2, 3, separation=6.0, delta=1e-9), 1.25),
+    ("lifted", asked(2, 3, separation=6.0, delta=1e-9), 1.25),
+    ("lifted", asked(1, 1), 2.0),
+    ("lifted", asked(3, 5), 1.0),
+    ("tight", asked(3, 5), 1.0),
+]
 
-    Rows lie on a grid of sixteen to the decade (15 %), epsilon on one of steps of 3 %.
-    """
-    rows = fewest(PLANE, method, epsilon)
-    back = epsilon_for(PLANE.but(method=method, n_rows=int(rows)))
-    assert back <= epsilon * 1.031
-    assert back >= epsilon * 0.75
-    assert rows_for(PLANE.but(method=method, epsilon=back * 1.001)) <= rows * 1.001
+
+@pytest.mark.parametrize(
+    ("method", "request_", "epsilon"),
+    [*QUICK, *(pytest.param(*one, marks=pytest.mark.study) for one in MORE)],
+)
+def test_rows_and_epsilon_are_one_number(
+    method: str, request_: PlanRequest, epsilon: float
+) -> None:
+    """So many rows allow the epsilon, one row less does not; and the other way round."""
+    question = request_.but(method=method)
+    rows = fewest(request_, method, epsilon)
+    assert rows == int(rows)
+    enough, fewer = (question.but(n_rows=int(rows) - less) for less in (0, 1))
+    assert feasible(enough.but(epsilon=epsilon))
+    assert not feasible(fewer.but(epsilon=epsilon))
+    least = epsilon_for(enough)
+    assert least <= epsilon < epsilon_for(fewer)
+    assert rows_for(question.but(epsilon=least)) == rows
+    a_little_less = round_number(step_below(least) - 1)
+    assert rows_for(question.but(epsilon=a_little_less)) > rows
 
 
-def test_alpha_found_is_an_alpha_the_rows_allow() -> None:
-    tight = PLANE.but(method="tight", n_rows=10**10)
-    alpha = alpha_for(tight)
+@pytest.mark.parametrize(
+    ("method", "rows"),
+    [
+        ("sketch", 333),
+        ("lifted", 4_321),
+        *(pytest.param("auto", n, marks=pytest.mark.study) for n in (150, 777, 5_005)),
+        *(pytest.param("lifted", n, marks=pytest.mark.study) for n in (600, 9_876, 15_000)),
+    ],
+)
+def test_any_number_of_rows_has_one_smallest_epsilon(method: str, rows: int) -> None:
+    """There is a plan at that epsilon, none a step below, and it takes no more rows than these."""
+    question = asked(1, 1, method=method, n_rows=rows)
+    least = epsilon_for(question)
+    if math.isinf(least):
+        assert rows_for(question.but(epsilon=20.0)) > rows
+        return
+    assert rows_for(question.but(epsilon=least)) <= rows
+    assert plan_for(question.but(epsilon=least)).plan.pass_probability(rows) > 0.9
+    short = question.but(epsilon=round_number(step_below(least) - 1))
+    needed = rows_for(short)
+    assert needed > rows
+    with pytest.raises(InvalidInput, match="no plan is expected to release") as told:
+        plan_for(short)
+    assert f"it takes about {as_told(needed)} rows" in str(told.value)
+    assert f"it takes an epsilon of about {as_told(least)}" in str(told.value)
+
+
+@pytest.mark.parametrize(("method", "rows"), [("tight", 10**8), ("paper", 10**18)])
+def test_rows_and_alpha_are_one_number(method: str, rows: int) -> None:
+    question = LINE.but(method=method, n_rows=rows)
+    alpha = alpha_for(question)
     assert 0 < alpha < 1
-    assert rows_for(tight.but(alpha=alpha)) == pytest.approx(10**10, rel=0.1)
-    assert error_for(tight) == alpha
+    assert rows_for(question.but(alpha=alpha)) <= rows
+    assert rows_for(question.but(alpha=round_number(step_below(alpha) - 1))) > rows
+    assert error_for(question) == alpha
+    needed = rows_for(question.but(alpha=0.4))
+    assert alpha_for(question.but(n_rows=int(needed))) <= 0.4
+    assert alpha_for(question.but(n_rows=int(needed) - 1)) > 0.4
 
 
 def test_what_cannot_be_reached_is_infinite() -> None:

@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.methods.calibration import refinement_curve
+from privgmm.methods.calibration import for_curves, refinement_curve
 from privgmm.methods.request import PlanRequest
 from privgmm.privacy.curves import gaussian_curve, largest_on_private_side
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
+from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest, core_sensitivity
@@ -84,14 +84,15 @@ def averaged(
     What `refinement` costs is kept back. With `radius` given that radius is used; whether the
     budget allows it is for the plan's price to say.
     """
-    budget, k, d = request.budget, request.n_components, request.n_features
+    k, d = request.n_components, request.n_features
     eta = lifted_eta(d, alpha, request.beta / k)
     fixed = refinement_curve(refinement) + gaussian_curve(test.sigma)
     move = core_sensitivity(test)
     mask = LiftedSpace(eta)
+    budget = for_curves(request.budget, mask.misrounding(k, d))
 
     def price(tau: float) -> float:
-        gamma = 2 * tau * move + 2 * MEAN_TOLERANCE
+        gamma = averaged_move(tau, move)
         return (fixed + k * mask.mask_curve(gamma, d)).epsilon(budget.delta)
 
     tau = radius

@@ -15,30 +15,32 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import refinement_curve, sigmas, too_few_blocks
+from privgmm.methods.calibration import for_curves, refinement_curve, sigmas, too_few_blocks
 from privgmm.methods.lifted.cores import LARGEST_RADIUS, averaged, best_core, component_gap
 from privgmm.methods.lifted.expectations import (
-    EXPECTATIONS,
     Core,
     Expectation,
     cheapest_core,
     expected_cores,
     expecting,
     forgiving_expectations,
+    usual_expectations,
 )
 from privgmm.methods.method import Look, Method, Prospect
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
-from privgmm.methods.searching import first_step
+from privgmm.methods.searching import first_step, rounded_up
+from privgmm.methods.typical import ERROR_FACTOR, expected_mixture, mixtures_differ_by
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
+from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.noise_levels import lifted_eta
+from privgmm.stages.agreement.public_grid import misrounding_chance
 from privgmm.stages.agreement.scatter import component_weights
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest, required_separation
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.expected_error import best_refinement, forecast_error
+from privgmm.stages.refinement.expected_error import best_refinement, refined_error
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Stage
 
@@ -46,8 +48,11 @@ __all__ = ["LiftedMethod"]
 
 _ALPHAS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
 _FEWEST_BLOCKS, _MOST_BLOCKS, _BLOCK_CHOICES = 40, 1000, 14
-_ROWS_PER_DECADE = 16
-_MOST_DECADES = 20
+_LIKELY_BLOCKS = 300
+_ROWS_PER_DECADE = 24
+_DECADES = (2, 20)
+_LOOKED_AHEAD = 4
+"""So many steps of the grid of rows, a factor of 1.47: see `_allows_from`."""
 _SEPARATION = 4.0
 """Standard deviations between the nearest two means, where a calibrated plan is told nothing."""
 _STRAYS = 0.1
@@ -91,10 +96,13 @@ class LiftedMethod(Method):
     def automatic(self, request: PlanRequest) -> Plan:
         """The plan of least expected final error among those expected to release."""
         self.check(request)
-        for expectation in _tries(request):
-            plan = _best(request, expectation)
-            if plan is not None:
-                return checked(plan)
+        plan = _first_plan(request)
+        if plan is None and request.automatic:
+            # forecasts are simulated, and may happen to be poor for just so many rows: a plan for
+            # slightly fewer does too
+            plan = _first_plan(request.but(n_rows=_grid_rows(_last_step(request.rows))))
+        if plan is not None:
+            return plan
         raise InvalidInput(
             f"no plan is expected to release {request.n_components} components in "
             f"{request.n_features} dimensions from {request.rows} {request.units} within "
@@ -117,9 +125,10 @@ class LiftedMethod(Method):
         counts = np.where(np.arange(t) < friends, friends, 1)
         best: AveragedAgreement | None = None
         base = refinement_curve(refinement)
+        rest = _for_curves(request)
         for sigma in map(float, sigmas(max(friends - t / 2, 1))):
             theta = DiscreteGaussian(sigma).upper_point(budget.delta)
-            if (base + gaussian_curve(sigma)).epsilon(budget.delta) >= budget.epsilon:
+            if (base + gaussian_curve(sigma)).epsilon(rest.delta) >= rest.epsilon:
                 continue
             for close in (False, True) if k > 1 else (False,):
                 found = best_core(counts, sigma, theta, 1.65, close=close)
@@ -145,10 +154,10 @@ class LiftedMethod(Method):
     # ------------------------------------------------------------------------------ what if
 
     def feasible(self, request: PlanRequest) -> bool:
-        """Whether there is an automatic plan for these rows, without building it."""
+        """Whether there is an automatic plan for these rows and more, without building it."""
         if not request.automatic:
             return super().feasible(request)
-        return any(_fits_budget(request, expectation) for expectation in _hopeful(request))
+        return _allows_from(request, _last_step(request.rows))
 
     def rows_for(self, request: PlanRequest) -> float:
         """Rows at which it releases in 95 % of runs; alpha is whatever they allow."""
@@ -157,17 +166,22 @@ class LiftedMethod(Method):
         free = request.but(alpha=None, n_blocks=None)
 
         def holds(step: int) -> bool:
-            return self.feasible(free.but(n_rows=_grid_rows(step)))
+            return _allows(free.but(n_rows=_grid_rows(step)))
 
-        low, high = 3 * _ROWS_PER_DECADE, _MOST_DECADES * _ROWS_PER_DECADE
+        low, high = (decade * _ROWS_PER_DECADE for decade in _DECADES)
         if not holds(high):
             return math.inf
         # up by decades first: few rows are quick to rule out, there being few ways to split them
         reached = low
         while reached < high and not holds(reached):
             low, reached = reached + 1, reached + _ROWS_PER_DECADE
-        step = first_step(low, min(reached, high), holds)
-        return math.inf if step is None else _grid_rows(step)
+        found = first_step(low, min(reached, high), holds)
+        if found is None:
+            return math.inf
+        # `_allows_from`: no number that is too few may follow
+        while short := [s for s in range(found, found + _LOOKED_AHEAD + 1) if not holds(s)]:
+            found = short[-1] + 1
+        return float(_grid_rows(found))
 
     def alpha_for(self, request: PlanRequest) -> float:
         """The smallest alpha of the masked mixture, before any refinement."""
@@ -183,17 +197,29 @@ class LiftedMethod(Method):
             return math.inf
         return self.along_rows(request, [request.rows], enough=enough)[0].error
 
+    def least_error(self, request: PlanRequest) -> float:
+        """With the whole budget for refinement, from a start that is as good as given."""
+        weights = _weights(request, _tries(request)[0])
+        found = best_refinement(
+            request.rows,
+            weights,
+            request.n_features,
+            _ALPHAS[0],
+            refinement_curve(None),
+            request.budget,
+        )
+        return math.inf if found is None else found[1].total
+
     def prospect(self, request: PlanRequest) -> Prospect:
         """Chance of a release and error to expect, by the plan that would be made."""
-        n, d = request.rows, request.n_features
+        n = request.rows
         free = request.but(alpha=None, n_blocks=None)
-        enough = self.rows_for(free)
+        # a search for the fewest rows takes longer than a look whether these will do
+        enough = n if self.feasible(free) else self.rows_for(free)
         if not math.isfinite(enough):
             return Prospect(self.name, n, request.epsilon, 0.0, math.inf, None)
         plan = self.automatic(free.but(n_rows=int(max(n, enough))))
-        weights = component_weights(request.n_components, plan.smallest_weight)
-        error = forecast_error(n, weights, d, plan.refine).total
-        return Prospect(self.name, n, request.epsilon, plan.pass_probability(n), error, plan)
+        return _prospect(request, plan, n)
 
     def along_rows(
         self, request: PlanRequest, rows: Sequence[float], *, enough: float | None = None
@@ -212,7 +238,7 @@ class LiftedMethod(Method):
         start = self.hopeful(asked)
         if start is None:
             start = self.automatic(asked)
-        return tuple(self._at(start, n, fewest) for n in rows)
+        return tuple(_prospect(request, _refined_anew(start, n, fewest), n) for n in rows)
 
     def hopeful(self, request: PlanRequest) -> Plan | None:
         """The plan of the most hopeful expectation, quicker to find than `automatic`'s."""
@@ -222,20 +248,6 @@ class LiftedMethod(Method):
                 return checked(plan)
         return None
 
-    def _at(self, start: Plan, n_rows: float, enough: float) -> Prospect:
-        """A plan at other rows than it was made for, refined anew if there are more."""
-        d, stage = start.n_features, start.agreement
-        weights = component_weights(start.n_components, start.smallest_weight)
-        plan = start
-        if n_rows > enough:
-            fixed = start.but(stage).curve()
-            found = best_refinement(n_rows, weights, d, start.alpha, fixed, start.budget)
-            if found is not None:
-                plan = start.but(stage, found[0])
-        error = forecast_error(n_rows, weights, d, plan.refine).total
-        chance = plan.pass_probability(n_rows)
-        return Prospect(self.name, n_rows, plan.budget.epsilon, chance, error, plan)
-
     # -------------------------------------------------------------------------------- audit
 
     def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
@@ -243,7 +255,10 @@ class LiftedMethod(Method):
         shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
         return tuple(
             self.calibrated(
-                PlanRequest(n_components=k, n_features=d, alpha=1.0, n_blocks=200), None
+                PlanRequest(
+                    n_components=k, n_features=d, method=self.name, alpha=1.0, n_blocks=200
+                ),
+                None,
             )
             for k, d in shapes
         )
@@ -277,15 +292,86 @@ def _plan(request: PlanRequest, stage: AveragedAgreement, refinement: Refinement
     return Plan(LiftedMethod.name, request.budget, request.n_components, request.n_features, stages)
 
 
+def _refined_anew(start: Plan, n_rows: float, enough: float) -> Plan:
+    """A plan at other rows than it was made for, refined anew if there are more."""
+    if n_rows <= enough:
+        return start
+    weights = component_weights(start.n_components, start.smallest_weight)
+    stage, d = start.agreement, start.n_features
+    fixed = start.but(stage).curve()
+    found = best_refinement(n_rows, weights, d, start.alpha, fixed, start.budget)
+    return start if found is None else start.but(stage, found[0])
+
+
+def _prospect(request: PlanRequest, plan: Plan, n_rows: float) -> Prospect:
+    """Chance and expected error of a plan, at the mixture that the request is about.
+
+    Fits of components that overlap scatter like those of fewer rows that do not. Where nothing is
+    stated about the components, the chance is that of components far apart.
+    """
+    mixture, apart = expected_mixture(request), request.expected_separation
+    scatter = 1.0 if apart is None else expecting(apart, request.n_features).inflation
+    error = refined_error(mixture, n_rows, plan.refine)
+    factor = ERROR_FACTOR * (1 if request.expected is not None else mixtures_differ_by(mixture))
+    return Prospect(
+        LiftedMethod.name,
+        n_rows,
+        request.epsilon,
+        plan.pass_probability(n_rows / scatter**2),
+        error,
+        plan,
+        (error / factor, error * factor),
+    )
+
+
 def _grid_rows(step: int) -> int:
-    return round(10 ** (step / _ROWS_PER_DECADE))
+    """A round number of rows; the next one is 10 % more."""
+    return int(rounded_up(10 ** (step / _ROWS_PER_DECADE)))
+
+
+def _last_step(n_rows: int) -> int:
+    """The last step of the grid with so many rows or fewer."""
+    last = math.floor(_ROWS_PER_DECADE * math.log10(n_rows)) + 1
+    while _grid_rows(last) > n_rows:
+        last -= 1
+    return last
+
+
+def _allows_from(request: PlanRequest, step: int) -> bool:
+    """Whether there is a plan for the rows of this step of the grid and of the steps after it.
+
+    More rows never do harm, but forecasts are simulated, and happen to be better for some numbers
+    of rows than for slightly larger ones. By the first number at which there is a plan, rows would
+    be told that pass only by such luck; so the next ones must allow a plan too. The numbers are
+    those of a grid, the same for everybody who asks. (At the least epsilon that the most blocks
+    allow, more rows do not help and luck decides: there, answers may differ by a step of epsilon.)
+    """
+    steps = range(step, step + _LOOKED_AHEAD + 1)
+    return all(_allows(request.but(n_rows=_grid_rows(later))) for later in steps)
+
+
+def _allows(request: PlanRequest) -> bool:
+    """Whether there is a plan for exactly so many rows."""
+    return any(_fits_budget(request, expectation) for expectation in _hopeful(request))
+
+
+def _first_plan(request: PlanRequest) -> Plan | None:
+    """The best plan of the first expectation that allows any."""
+    for expectation in _tries(request):
+        plan = _best(request, expectation)
+        if plan is not None:
+            return checked(plan)
+    return None
 
 
 def _tries(request: PlanRequest) -> tuple[Expectation, ...]:
     """What the blocks may be like, in the order in which it is planned for."""
-    if request.separation is not None:
-        return (expecting(request.separation),)
-    return forgiving_expectations(request.n_components) if request.forgiving else EXPECTATIONS
+    apart = request.expected_separation
+    if apart is not None:
+        return (expecting(apart, request.n_features),)
+    if request.forgiving:
+        return forgiving_expectations(request.n_components)
+    return usual_expectations()
 
 
 def _hopeful(request: PlanRequest) -> tuple[Expectation, ...]:
@@ -293,15 +379,17 @@ def _hopeful(request: PlanRequest) -> tuple[Expectation, ...]:
 
     Forgiving ones are not ordered like that; the last are the likeliest to allow a plan.
     """
-    if request.separation is not None:
+    if request.expected_separation is not None:
         return _tries(request)
     if request.forgiving:
         return forgiving_expectations(request.n_components)[::-1]
-    return EXPECTATIONS[-1:]
+    return usual_expectations()[-1:]
 
 
 def _weights(request: PlanRequest, expectation: Expectation) -> Array:
     k, smallest = request.n_components, request.smallest_weight
+    if smallest is None and request.expected is not None:
+        smallest = float(request.expected.weights.min())
     if smallest is None and k > 1:
         smallest = expectation.balance / k
     return component_weights(k, smallest)
@@ -331,15 +419,22 @@ def _cores(
     )
 
 
+def _for_curves(request: PlanRequest) -> Budget:
+    """What of the budget there is to convert curves with."""
+    return for_curves(
+        request.budget, misrounding_chance(request.n_components, request.n_features + 1)
+    )
+
+
 def _fixed_curve(core: Core, eta: float, k: int, d: int) -> RenyiCurve:
     """What test and mask cost together."""
-    gamma = 2 * core.radius * core.move + 2 * MEAN_TOLERANCE
+    gamma = averaged_move(core.radius, core.move)
     return gaussian_curve(core.test.sigma) + k * LiftedSpace(eta).mask_curve(gamma, d)
 
 
 def _best(request: PlanRequest, expectation: Expectation) -> Plan | None:
     """The plan of least expected final error that the expected fits pass; None if none does."""
-    n, budget, k, d = request.rows, request.budget, request.n_components, request.n_features
+    n, budget, k, d = request.rows, _for_curves(request), request.n_components, request.n_features
     weights = _weights(request, expectation)
     planned = request.but(smallest_weight=None if k == 1 else float(weights.min()))
     best: tuple[float, Plan] | None = None
@@ -369,14 +464,23 @@ def _best(request: PlanRequest, expectation: Expectation) -> Plan | None:
 
 def _fits_budget(request: PlanRequest, expectation: Expectation) -> bool:
     """Whether `_best` would find a plan."""
-    k, d, budget = request.n_components, request.n_features, request.budget
+    k, d, budget = request.n_components, request.n_features, _for_curves(request)
     weights = _weights(request, expectation)
     eta = lifted_eta(d, _ALPHAS[-1], request.beta / k)
-    for t in _block_choices(request, weights):
+    # the likeliest first, since one is enough
+    choices = sorted(
+        _block_choices(request, weights), key=lambda t: abs(math.log(t / _LIKELY_BLOCKS))
+    )
+    for t in choices:
         core = cheapest_core(_cores(request, t, weights, expectation), k, d, eta)
         if core is None:
             continue
         fixed = _fixed_curve(core, eta, k, d)
-        if best_refinement(request.rows, weights, d, _ALPHAS[-1], fixed, budget) is not None:
+        if request.refines:
+            fits = best_refinement(request.rows, weights, d, _ALPHAS[-1], fixed, budget) is not None
+        else:
+            whole = fixed + refinement_curve(request.refinement)
+            fits = whole.epsilon(budget.delta) <= budget.epsilon
+        if fits:
             return True
     return False

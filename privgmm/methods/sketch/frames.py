@@ -23,8 +23,9 @@ from privgmm.budget import Budget
 from privgmm.learners.student import StudentT
 from privgmm.methods.lifted.cores import best_core
 from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
+from privgmm.privacy.gaussian_account import mu_squared_after
 from privgmm.privacy.noise import DiscreteGaussian
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, LiftedSpace
+from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.votes import AgreementTest, friend_counts
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
@@ -39,6 +40,7 @@ from privgmm.stages.stage import Stage
 __all__ = [
     "MOST_FEATURES",
     "FrameChoice",
+    "frame_by_hand",
     "frame_stage",
     "histogram_stage",
     "mu_squared_left",
@@ -62,12 +64,24 @@ _LEAST_SPARE = 4
 _STRAYS = 0.05
 """Share of blocks that may lie anywhere."""
 _PASS_MARGIN = 1.65
-_FORGIVING = ((0.12, (2.5, 2.0, 1.6)), (0.30, (1.6, 1.4)), (0.60, (1.5, 1.3, 1.15)))
+_FORGIVING = (
+    (0.08, (5.0, 4.0, 3.0)),
+    (0.12, (2.5, 2.0, 1.6)),
+    (0.30, (1.6, 1.4)),
+    (0.60, (1.5, 1.3, 1.15)),
+)
 """How much of the account a frame may take, and how much wider than Gaussian rows' the scatter of
-the block fits may then be, in the order tried."""
+the block fits may then be, in the order tried. Blocks of a mixture of four components five standard
+deviations apart scatter up to three times as widely, and so do those of many real tables."""
+_BY_HAND = (0.3, 0.6, 0.9)
+"""Of the account, for a frame with blocks and alpha set by hand, in the order tried."""
+_AGREEING_BY_HAND = 0.9
+_RADII_BY_HAND = tuple(np.geomspace(7.0, 0.02, 40).tolist())
 _SIGMA_CHOICES = 16
 _PRICED_EXACTLY = 4
 _ROUNDING = 1e-9
+_SPARED = 1e-6
+"""Of what a frame leaves: noise on integers costs a little more than on real numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +93,7 @@ class FrameChoice:
     stage : Stage
     left : float
         mu^2: one Gaussian mechanism of noise ``left^-1/2`` sensitivities (or several whose mu^2
-        add up to it) still fits into the budget beside the frame, by the Rényi account.
+        add up to it) still fits into the budget after the frame.
     share : float
         How much of the account the frame takes, between 0 and 1.
     inflation : float or None
@@ -94,10 +108,12 @@ class FrameChoice:
 
 
 def mu_squared_left(fixed: RenyiCurve, epsilon: float, delta: float) -> float:
-    """The largest mu^2 of a Gaussian mechanism that fits beside `fixed`; 0 if none does.
+    """The largest mu^2 of a Gaussian mechanism that fits beside `fixed` by Rényi curves; or 0.
 
     The sum proves epsilon if at some order a ``R(a) + a mu^2 / 2 + conversion(a) <= epsilon``,
     with the conversion of `RenyiCurve.epsilon`; so mu^2 is the largest that any order allows.
+    Frames are compared by it, because it is quick; what the chosen one leaves is worked out
+    exactly.
     """
     a = ORDERS
     conversion = np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
@@ -105,8 +121,22 @@ def mu_squared_left(fixed: RenyiCurve, epsilon: float, delta: float) -> float:
     return max(0.0, most * (1 - _ROUNDING))
 
 
+_NOTHING = RenyiCurve(np.zeros_like(ORDERS))
+
+
 def _whole_account(epsilon: float, delta: float) -> float:
-    return mu_squared_left(RenyiCurve(np.zeros_like(ORDERS)), epsilon, delta)
+    return mu_squared_left(_NOTHING, epsilon, delta)
+
+
+def _left_after(stage: Stage, budget: Budget) -> float:
+    """The mu^2 that still fits after a frame."""
+    price = stage.price()
+    off = price.rounding if price.gate else price.rounding + price.shortfall
+    if price.exact:
+        whole = mu_squared_after(_NOTHING, budget.epsilon, budget.delta - off)
+        return (whole - price.mu_squared) * (1 - _SPARED)
+    before = functools.reduce(RenyiCurve.__add__, price.curves)
+    return mu_squared_after(before, budget.epsilon, budget.delta - off) * (1 - _SPARED)
 
 
 # -------------------------------------------------------------------------- how block fits scatter
@@ -296,8 +326,8 @@ def frame_stage(
     fits of real rows scatter more widely than those of Gaussian rows, by `inflation`; the first
     allowance is taken whose frame costs at most its share of the account (`_FORGIVING`).
     """
-    n = whole_number(n_units, "n_units", 1)
     d = whole_number(n_features, "n_features", 1)
+    n = whole_number(n_units, "n_units", 1)
     if d > MOST_FEATURES:
         return None
     eta = float(_tabulated()[2][d - 1]) if alpha is None else lifted_eta(d, alpha, _BETA)
@@ -312,17 +342,52 @@ def frame_stage(
         for inflation in inflations:
             left, core = best(inflation)
             if core is not None and 1 - left / total <= limit:
-                stage = FrameAgreement(
-                    n_components=1,
-                    n_features=d,
-                    alpha=_usual_alpha(d) if alpha is None else alpha,
-                    beta=_BETA,
-                    test=dataclasses.replace(core.test, radius=inflation * core.radius),
-                    eta=eta,
-                    learner=_LEARNER,
-                )
-                return FrameChoice(stage, left, 1 - left / total, inflation)
+                used = _usual_alpha(d) if alpha is None else alpha
+                stage = _agreement(core.test, inflation * core.radius, d, used, eta)
+                return FrameChoice(stage, _left_after(stage, budget), 1 - left / total, inflation)
     return None
+
+
+def frame_by_hand(
+    n_features: int, budget: Budget, *, alpha: float | None = None, n_blocks: int
+) -> FrameChoice | None:
+    """An agreement frame with these blocks, whether they are expected to agree or not.
+
+    Nine blocks in ten must agree, within as wide a radius as three tenths of the account pay for,
+    or more of it where blocks are few. None if there is no such radius.
+    """
+    d = whole_number(n_features, "n_features", 1)
+    t = whole_number(n_blocks, "n_blocks", 1)
+    used = _usual_alpha(d) if alpha is None else alpha
+    eta = lifted_eta(d, used, _BETA)
+    friends = math.floor(_AGREEING_BY_HAND * t)
+    counts = np.where(np.arange(t) < friends, friends, 1).astype(np.float64)
+    sigmas = np.geomspace(1.5, max(2.0, t / 8), _SIGMA_CHOICES).tolist()
+    passed = (best_core(counts, s, _upper_point(s, budget.delta), _PASS_MARGIN) for s in sigmas)
+    tests = [found for found in passed if found is not None]
+    total = _whole_account(budget.epsilon, budget.delta)
+    for limit in _BY_HAND:
+        for radius in _RADII_BY_HAND:
+            cores = [_Core(test, radius, move) for test, move in tests]
+            left, core = _best([cores], 1.0, d, eta, budget)
+            if core is not None and 1 - left / total <= limit:
+                stage = _agreement(core.test, radius, d, used, eta)
+                return FrameChoice(stage, _left_after(stage, budget), 1 - left / total)
+    return None
+
+
+def _agreement(
+    test: AgreementTest, radius: float, d: int, alpha: float, eta: float
+) -> FrameAgreement:
+    return FrameAgreement(
+        n_components=1,
+        n_features=d,
+        alpha=alpha,
+        beta=_BETA,
+        test=dataclasses.replace(test, radius=radius),
+        eta=eta,
+        learner=_LEARNER,
+    )
 
 
 def _best(
@@ -332,7 +397,7 @@ def _best(
     best: tuple[float, _Core | None] = (0.0, None)
     for listed in cores:
         for core in _cheapest(listed, inflation, d, eta):
-            gamma = 2 * inflation * core.radius * core.move + 2 * MEAN_TOLERANCE
+            gamma = averaged_move(inflation * core.radius, core.move)
             mask = LiftedSpace(eta).mask_curve(gamma, d)
             curve = gaussian_curve(core.test.sigma) + mask
             left = mu_squared_left(curve, budget.epsilon, budget.delta)
@@ -371,7 +436,7 @@ def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoic
     d = whole_number(n_features, "n_features", 1)
     proved = (1 - _MISS_SHARE) * budget.delta
     total = _whole_account(budget.epsilon, proved)
-    widest = math.sqrt(2 * d / (_CHEAP * total))
+    widest = min(math.sqrt(2 * d / (_CHEAP * total)), _LOUD_ENOUGH * (1 - _ROUNDING))
     scale_sigma = min(_SCALE_NOISE * (n // 2), widest)
     location_sigma = min(_LOCATION_NOISE * n, widest)
     if min(scale_sigma, location_sigma) <= 0:
@@ -392,7 +457,8 @@ def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoic
     left = mu_squared_left(curve, budget.epsilon, budget.delta - price.shortfall)
     if left <= 0 or stage.least_units() > n:
         return None
-    return FrameChoice(stage, left, 1 - left / _whole_account(budget.epsilon, budget.delta))
+    share = 1 - left / _whole_account(budget.epsilon, budget.delta)
+    return FrameChoice(stage, _left_after(stage, budget), share)
 
 
 def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:

@@ -11,34 +11,41 @@ from typing import ClassVar
 import numpy as np
 
 from privgmm.budget import Budget
-from privgmm.data.generators import random_mixture
 from privgmm.errors import InvalidInput
-from privgmm.methods.method import Look, Method, Prospect
+from privgmm.methods.calibration import too_few_blocks
+from privgmm.methods.method import PASS, Look, Method, Prospect
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.searching import first_step
-from privgmm.methods.sketch.frames import FrameChoice, frame_stage, histogram_stage
-from privgmm.mixture import Mixture
+from privgmm.methods.sketch.forecast import (
+    FIRST_SHARE,
+    expected_error,
+    frame_chance,
+    sure_to_agree,
+)
+from privgmm.methods.sketch.frames import (
+    FrameChoice,
+    frame_by_hand,
+    frame_stage,
+    histogram_stage,
+)
+from privgmm.methods.typical import expected_mixture
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.expected_error import forecast_error
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
 from privgmm.stages.sketch.features import SketchShape
-from privgmm.stages.sketch.finish import FEW_COLUMNS, REFINED_RADIUS, Finish
-from privgmm.stages.sketch.fitting import expected_errors, expected_information
-from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Stage
 
 __all__ = ["SketchMethod"]
 
-_FIRST = 0.4
-"""Share of what the frame leaves that the first sketch takes."""
 _COSTLY_FRAME = 0.12
 """An agreement frame that takes more of the account gives way to a histogram frame."""
-_SEPARATION = 4.0
+_WORKED_OUT = 9
+"""Of the errors along a curve so many are worked out; they fall smoothly."""
 _ROWS_PER_DECADE = 16
 _DECADES = (2, 12)
 _MOST_ROWS = 10**12
@@ -60,6 +67,7 @@ class SketchMethod(Method):
     largest_alpha: ClassVar[float] = math.inf
     error_is_promised: ClassVar[bool] = False
     plans_only_for_enough: ClassVar[bool] = True
+    publishes_sketch: ClassVar[bool] = True
 
     # ----------------------------------------------------------------------------- planning
 
@@ -76,16 +84,31 @@ class SketchMethod(Method):
         return checked(_plan(request, choice))
 
     def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
-        """The plan with the frame's alpha and blocks as asked."""
+        """The plan with the frame's alpha and blocks as asked, expected to be found or not."""
         if refinement is not None:
             raise InvalidInput(f"refine is not known to method {self.name!r}: leave it out")
-        return self.automatic(request)
+        self.check(request)
+        choice = _frame(request)
+        if choice is None:
+            t = self.default_blocks(request) if request.n_blocks is None else request.n_blocks
+            choice = frame_by_hand(
+                request.n_features, request.budget, alpha=request.alpha, n_blocks=t
+            )
+            if choice is None:
+                raise too_few_blocks(request.budget, t)
+        return checked(_plan(request, choice))
 
     def check(self, request: PlanRequest) -> None:
         """Raise `InvalidInput` if the method cannot be asked this at all."""
         super().check(request)
         if request.refinement is not None:
             raise InvalidInput(f"refine is not known to method {self.name!r}: leave it out")
+        most = SketchShape.default(request.n_features).most_components(request.n_features)
+        if request.n_components > most:
+            raise InvalidInput(
+                f"method {self.name!r} takes at most {most} components in {request.n_features} "
+                f"dimensions, got {request.n_components}: ask for fewer, or another method"
+            )
 
     def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
         """A frame of either kind, a sketch, and the finish."""
@@ -101,8 +124,11 @@ class SketchMethod(Method):
     # ------------------------------------------------------------------------------ what if
 
     def feasible(self, request: PlanRequest) -> bool:
-        """Whether there is a frame for so many rows."""
-        return _frame(request) is not None
+        """Whether there is a frame for so many rows, and it is found in 95 % of runs."""
+        choice = _frame(request)
+        if choice is None:
+            return False
+        return frame_chance(choice.stage, expected_mixture(request), request.rows) >= PASS
 
     def rows_for(self, request: PlanRequest) -> float:
         """Rows from which there is a frame; it releases in 95 % of runs and more."""
@@ -134,8 +160,8 @@ class SketchMethod(Method):
         *,
         enough: float | None = None,  # noqa: ARG002 - every number of rows has its own plan
     ) -> tuple[Prospect, ...]:
-        """Chances and errors at many numbers of rows."""
-        return tuple(_prospect(request.but(n_rows=max(1, int(n)))) for n in rows)
+        """Chances and errors at many numbers of rows; some errors lie between those of others."""
+        return _along(request, [max(1, int(n)) for n in rows])
 
     # -------------------------------------------------------------------------------- audit
 
@@ -179,20 +205,31 @@ def _grid_rows(step: int) -> int:
 
 
 def _frame(request: PlanRequest) -> FrameChoice | None:
-    """The agreement frame where it costs little, else whichever frame leaves more."""
+    """The agreement frame where it costs little and is sure to be found, else what leaves more.
+
+    Whatever leaves most of the account among the frames that are found nearly always; if none is,
+    the one found most often.
+    """
     n, d, budget = request.rows, request.n_features, request.budget
     agreed = frame_stage(n, d, budget, alpha=request.alpha, n_blocks=request.n_blocks)
-    if not request.automatic or (agreed is not None and agreed.share <= _COSTLY_FRAME):
+    if not request.automatic:
+        return agreed
+    mixture = expected_mixture(request)
+    if agreed is not None and agreed.share <= _COSTLY_FRAME and sure_to_agree(agreed, mixture, n):
         return agreed
     found = [one for one in (agreed, histogram_stage(n, d, budget)) if one is not None]
-    return max(found, key=lambda one: one.left, default=None)
+    if len(found) < 2:
+        return found[0] if found else None
+    return max(found, key=lambda one: (min(frame_chance(one.stage, mixture, n), PASS), one.left))
 
 
 def _plan(request: PlanRequest, choice: FrameChoice) -> Plan:
     k, d, n = request.n_components, request.n_features, request.rows
     shape = SketchShape.default(d)
-    first, rest = (_ROUNDING / math.sqrt(share * choice.left) for share in (_FIRST, 1 - _FIRST))
-    stages = (choice.stage, Sketch(shape, first, n, d), Finish(k, d, n, shape, rest))
+    shares = (FIRST_SHARE, 1 - FIRST_SHARE)
+    first, rest = (_ROUNDING / math.sqrt(share * choice.left) for share in shares)
+    finish = Finish(k, d, n, shape, rest, choose=request.choose_components)
+    stages = (choice.stage, Sketch(shape, first, n, d), finish)
     return Plan(SketchMethod.name, request.budget, k, d, stages)
 
 
@@ -203,64 +240,49 @@ def _prospect(request: PlanRequest) -> Prospect:
     if n > _MOST_ROWS:
         # more than is ever summed: what is left is sampling error, which falls like the root
         most = _prospect(request.but(n_rows=_MOST_ROWS))
-        return dataclasses.replace(most, n_rows=n, error=most.error * math.sqrt(_MOST_ROWS / n))
+        return _shrunk(most, n, math.sqrt(_MOST_ROWS / n))
     choice = _frame(request)
     if choice is None:
         return Prospect(SketchMethod.name, n, request.epsilon, 0.0, math.inf, None)
-    plan = _plan(request, choice)
+    mixture = expected_mixture(request)
+    told = expected_error(mixture, n, choice, known=request.expected is not None)
     return Prospect(
         SketchMethod.name,
         n,
         request.epsilon,
-        plan.pass_probability(n),
-        _expected_error(request, choice),
-        plan,
+        frame_chance(choice.stage, mixture, n),
+        told.error,
+        _plan(request, choice),
+        (told.low, told.high),
     )
 
 
-def _expected_error(request: PlanRequest, choice: FrameChoice) -> float:
-    """By the information of the sketch at a mixture like the one asked about.
+def _along(request: PlanRequest, rows: Sequence[int]) -> tuple[Prospect, ...]:
+    """Prospects at many rows: a few worked out, and errors between them by their logarithms."""
+    asked = {n: request.but(n_rows=n) for n in sorted(set(rows))}
+    frames = {n: _frame(one) for n, one in asked.items() if n <= _MOST_ROWS}
+    found = {n: choice for n, choice in frames.items() if choice is not None}
+    few = list(found)[:: max(1, math.ceil(len(found) / _WORKED_OUT))] + list(found)[-1:]
+    seen = {n: _prospect(one) for n, one in asked.items() if n not in found or n in few}
+    if not found:
+        return tuple(seen[n] for n in rows)
+    logs = np.log([(n, seen[n].error, *seen[n].error_band) for n in sorted(few)])
+    mixture = expected_mixture(request)
+    for n, choice in found.items():
+        if n in seen:
+            continue
+        error, low, high = (
+            float(np.exp(np.interp(math.log(n), logs[:, 0], column))) for column in logs[:, 1:].T
+        )
+        chance = frame_chance(choice.stage, mixture, n)
+        plan = _plan(asked[n], choice)
+        seen[n] = Prospect(SketchMethod.name, n, request.epsilon, chance, error, plan, (low, high))
+    return tuple(seen[n] for n in rows)
 
-    With few columns all that the frame leaves goes into sketches. With many, refinement adds what
-    its moments tell, and nothing can be better than the error without privacy.
-    """
-    n, d = request.rows, request.n_features
-    mixture = _typical(request)
-    frame = Frame(*_location_and_root(mixture))
-    seen = frame.mixture_to_frame(mixture)
-    shape = SketchShape.default(d)
-    share = 1.0 if d <= FEW_COLUMNS else _FIRST
-    stage = Sketch(shape, 1 / math.sqrt(share * choice.left), n, d)
-    information = expected_information(seen, shape.frequencies(frame), stage.deviations, n)
-    sketched = np.asarray(expected_errors(information, mixture.weights))
-    if d <= FEW_COLUMNS:
-        return float(np.linalg.norm(sketched))
-    rest = 1 / math.sqrt((1 - _FIRST) * choice.left)
-    moments = Refinement((rest,), (REFINED_RADIUS * math.sqrt(d),))
-    refined, least = (
-        np.array([told.weight, told.mean, told.covariance])
-        for told in (forecast_error(n, mixture.weights, d, steps) for steps in (moments, None))
+
+def _shrunk(seen: Prospect, n: float, factor: float) -> Prospect:
+    """The same at other rows, with all errors times a factor."""
+    low, high = seen.error_band
+    return dataclasses.replace(
+        seen, n_rows=n, error=factor * seen.error, error_band=(factor * low, factor * high)
     )
-    # one over the root of the sum of squares; nothing where both are nothing
-    together = sketched * refined / np.maximum(np.hypot(sketched, refined), np.finfo(float).tiny)
-    return float(np.linalg.norm(np.maximum(together, least)))
-
-
-def _typical(request: PlanRequest) -> Mixture:
-    """A mixture of the separation and weights that the request expects, or usual ones."""
-    k = request.n_components
-    separation = _SEPARATION if request.separation is None else request.separation
-    weights = np.full(k, 1 / k)
-    if request.smallest_weight is not None and k > 1:
-        weights = np.full(k, (1 - request.smallest_weight) / (k - 1))
-        weights[0] = request.smallest_weight
-    return random_mixture(k, request.n_features, separation=separation, weights=weights, rng=0)
-
-
-def _location_and_root(mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and a root of the covariance of all components together."""
-    mean = mixture.weights @ mixture.means
-    gaps = mixture.means - mean
-    spread = mixture.covariances + gaps[:, :, None] * gaps[:, None, :]
-    whole = np.einsum("k,kij->ij", mixture.weights, spread)
-    return mean, np.linalg.cholesky(whole)

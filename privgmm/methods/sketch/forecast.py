@@ -1,0 +1,272 @@
+"""How a sketch will turn out, before any row is looked at: chance of a release, and its error.
+
+Both are worked out at the mixture that the request is about (`typical`), by the information that
+the sketch and what follows it will have there: so they know about overlap.
+
+Notes
+-----
+The error forecast is a median over releases (see `worst_component_error`), stated with a band in
+which that median should lie. The information is that of small errors: where components are found,
+it is right within a factor of 1.5 (`ERROR_FACTOR`). Where the sketch cannot place them to within
+their own width, fits run into wrong optima, and the band widens without limit. A request that
+states a separation only, and no mixture, leaves open how the components lie, and that counts for
+more than all else: by up to two orders of magnitude for three or more on a line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from privgmm.arrays import Array
+from privgmm.errors import InvalidInput
+from privgmm.learners.student import StudentT
+from privgmm.methods.sketch.frames import FrameChoice
+from privgmm.methods.typical import ERROR_FACTOR, mixtures_differ_by, whole_of
+from privgmm.mixture import Mixture
+from privgmm.privacy.noise import SeededNoise
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.scatter import friend_counts_of_blocks
+from privgmm.stages.sketch.agreement_frame import FrameAgreement
+from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.finish import FAINTEST
+from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.histogram_frame import (
+    HistogramFrame,
+    pair_bins,
+    place_bins,
+    width_of,
+)
+from privgmm.stages.sketch.second_look import SecondLook, compare_looks
+from privgmm.stages.sketch.stage import Sketch
+from privgmm.stages.stage import Stage, Work
+
+__all__ = ["FIRST_SHARE", "ErrorForecast", "expected_error", "frame_chance", "sure_to_agree"]
+
+FIRST_SHARE = 0.4
+"""Share of what the frame leaves that the first sketch takes."""
+
+_DIRECTIONS = {2: 12}
+"""Enough for a forecast where a sketch has many more."""
+
+_SIMULATED_BLOCKS = 120
+_SPARE_ROWS = (4, 6, 9, 14, 24, 40)
+"""Simulated blocks have so many rows more than columns, or fewer than the real ones."""
+_FEW_ENOUGH_COLUMNS = 5
+"""With more, blocks of a mixture scatter at most half as widely again as Gaussian ones."""
+_ALLOWED_FOR = 1.5
+_SURE = 0.98
+"""An agreement frame that is found less often gives way to histograms."""
+_SAMPLED_ROWS, _OFFSETS = 4000, 8
+_MASKS = 4000
+"""Simulated masks, divided by the number of columns."""
+_SEED = 20240611
+
+
+# --------------------------------------------------------------------------------------- error
+
+
+class ErrorForecast(NamedTuple):
+    """Median error of the worst component over releases, and the band in which it should lie."""
+
+    error: float
+    low: float
+    high: float
+
+
+def expected_error(
+    mixture: Mixture, n_rows: int, choice: FrameChoice, *, known: bool
+) -> ErrorForecast:
+    """The error to expect if the rows come from `mixture`.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    n_rows : int
+        Rows, or persons.
+    choice : FrameChoice
+        The frame, and what it leaves for sketch and finish.
+    known : bool
+        Whether the mixture itself is expected; else it stands for others of its separation.
+
+    Notes
+    -----
+    The last stage takes the better of two ways, see `stages.sketch.second_look`. It decides at the
+    mixture that it found, and here it is decided at the one expected.
+    """
+    frame = _expected_frame(choice.stage, mixture, n_rows)
+    looks = _looks(mixture, n_rows, choice.left, frame)
+    # what the fit has found when all sketches are in: components must be placed by then
+    first, error = min(looks.first, looks.again), looks.error
+    factor = ERROR_FACTOR * (1.0 if known else mixtures_differ_by(mixture))
+    down, up = 1 + first**2, 1 + max(first**2, first**4)
+    return ErrorForecast(error, error / (factor * down), error * factor * up)
+
+
+def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
+    """About the frame that a stage will find in rows of the mixture.
+
+    It decides how finely the sketch sees components much narrower than the whole. Agreeing blocks
+    find the scatter of a fit to the mixture itself; histograms are drawn from some rows, with as
+    much less noise as there are fewer of them.
+    """
+    rows = mixture.sample(_SAMPLED_ROWS, rng=_SEED)
+    if isinstance(stage, HistogramFrame):
+        quieter = _SAMPLED_ROWS / n_rows
+        small = dataclasses.replace(
+            stage,
+            scale_sigma=quieter * stage.scale_sigma,
+            location_sigma=quieter * stage.location_sigma,
+            multipliers=tuple(quieter * multiplier for multiplier in stage.multipliers),
+        )
+        source = SeededNoise(np.random.default_rng(_SEED))
+        work = Work(rows, np.arange(len(rows)), None, source)
+        found = small.prepare(work, None).draw(source).value
+        if isinstance(found, Frame):
+            # not turned: local coordinates are then those of the mixture itself
+            return Frame(found.centre, np.linalg.cholesky(found.root @ found.root.T))
+        mean, covariance = whole_of(mixture)
+        return Frame(mean, np.linalg.cholesky(covariance))
+    scatter = StudentT().fit_blocks(rows[None], rng=0)[0]
+    return Frame(scatter.means[0], scatter.cholesky[0])
+
+
+def _looks(mixture: Mixture, n_rows: int, left: float, frame: Frame) -> SecondLook:
+    """What both sketches, or a sketch and moments, will leave in this frame."""
+    d = mixture.n_features
+    usual = SketchShape.default(d)
+    shape = SketchShape(
+        min(_DIRECTIONS.get(d, usual.n_directions), usual.n_directions),
+        usual.n_frequencies,
+        usual.step,
+    )
+    multipliers = [1 / math.sqrt(share * left) for share in (FIRST_SHARE, 1 - FIRST_SHARE)]
+    first, second = (Sketch(shape, m, n_rows, d).deviations for m in multipliers)
+    return compare_looks(
+        frame.mixture_to_frame(mixture),
+        shape.frequencies(frame),
+        first,
+        second,
+        multipliers[1],
+        n_rows,
+    )
+
+
+# -------------------------------------------------------------------------------------- chance
+
+
+def frame_chance(stage: Stage, mixture: Mixture, n_rows: int) -> float:
+    """The chance that a frame is found in so many rows of the mixture; all else never refuses."""
+    if isinstance(stage, HistogramFrame):
+        return _histogram_chance(stage, mixture, n_rows)
+    if isinstance(stage, FrameAgreement):
+        return _agreement_chance(stage, mixture, n_rows)
+    return stage.pass_probability(n_rows)
+
+
+def sure_to_agree(choice: FrameChoice, mixture: Mixture, n_rows: int) -> bool:
+    """Whether blocks of the mixture agree on this frame nearly always; quick to tell."""
+    if choice.inflation is not None and _as_good_as_gaussian(mixture):
+        return choice.inflation >= _ALLOWED_FOR
+    return frame_chance(choice.stage, mixture, n_rows) >= _SURE
+
+
+def _as_good_as_gaussian(mixture: Mixture) -> bool:
+    """Whether blocks of it agree about as well as Gaussian ones, for which frames are planned."""
+    return mixture.n_components == 1 or mixture.n_features > _FEW_ENOUGH_COLUMNS
+
+
+@functools.lru_cache(maxsize=64)
+def _block_distances(mixture: Mixture, rows_per_block: int) -> Array:
+    """Between the fits of simulated blocks, from a fixed seed."""
+    rows = mixture.sample(_SIMULATED_BLOCKS * rows_per_block, rng=_SEED)
+    blocks = rows.reshape(_SIMULATED_BLOCKS, rows_per_block, mixture.n_features)
+    return LiftedSpace(1.0).distances(StudentT().fit_blocks(blocks, rng=0))
+
+
+def _agreement_chance(stage: FrameAgreement, mixture: Mixture, n_rows: int) -> float:
+    """By simulated blocks of the mixture itself, which agree less than Gaussian ones.
+
+    Where its components lie far apart, a block that happens to have more of one than of another
+    has another centre and another width.
+    """
+    rows = n_rows // stage.n_blocks
+    if rows < stage.least_rows:
+        return 0.0
+    settled = max(
+        (d for spare in _SPARE_ROWS if (d := mixture.n_features + spare) <= rows), default=rows
+    )
+    distances = _block_distances(mixture, settled) * math.sqrt(settled / rows)
+    counts = friend_counts_of_blocks(distances, stage.tau, stage.n_blocks)
+    return stage.test.pass_probability(counts) * _holding_chance(stage.eta, mixture.n_features)
+
+
+@functools.lru_cache(maxsize=64)
+def _holding_chance(eta: float, n_features: int) -> float:
+    """The chance that a mask leaves a frame in which the longest waves are seen.
+
+    The last stage refuses others (see `finish`). Simulated for rows of one Gaussian, which is
+    standard normal: masked, it is ``(I + eta G)(I + eta G)^T``, lifted. Rows in coordinates of the
+    masked shape S have the covariance ``S^-1`` or one that is similar, and a wave of the step h
+    along its longest axis has the size ``exp(-h^2 |S^-1| / 2)``.
+    """
+    d = n_features
+    rng = np.random.default_rng(_SEED)
+    roots = np.eye(d + 1) + eta * rng.standard_normal((_MASKS // d, d + 1, d + 1))
+    lifted = roots @ roots.swapaxes(1, 2)
+    means = lifted[:, :d, d] / lifted[:, d:, d]
+    shapes = lifted[:, :d, :d] / lifted[:, d:, d:] - means[:, :, None] * means[:, None, :]
+    thinnest = np.linalg.eigvalsh(shapes)[:, 0]
+    step = SketchShape.default(d).step
+    return float((thinnest > step**2 / (2 * math.log(1 / FAINTEST))).mean())
+
+
+class _Shares(NamedTuple):
+    """Which share of all pairs and of all rows of a column fall into each bin, at an offset."""
+
+    pairs: Array
+    places: Array
+
+
+@functools.lru_cache(maxsize=64)
+def _shares(mixture: Mixture) -> tuple[tuple[_Shares, ...], ...]:
+    """By column, and then by offset."""
+    rows = mixture.sample(_SAMPLED_ROWS, rng=_SEED)
+    first, second = np.split(rows, 2)
+    columns = []
+    for j in range(mixture.n_features):
+        found = []
+        for offset in ((np.arange(_OFFSETS) + 0.5) / _OFFSETS).tolist():
+            bins = pair_bins(first[:, j], second[:, j], offset)
+            values, counts = np.unique(bins, return_counts=True)
+            width = width_of(values, counts, offset)
+            if width is None:
+                raise InvalidInput("expected must be a mixture of a width that can be counted in")
+            places = np.unique(place_bins(rows[:, j], 2 * width, offset), return_counts=True)[1]
+            found.append(_Shares(counts / bins.size, places / len(rows)))
+        columns.append(tuple(found))
+    return tuple(columns)
+
+
+def _shown(shares: Array, n: int, sigma: float, threshold: int) -> float:
+    """The chance that a histogram of n shows any of its bins."""
+    spread = np.sqrt(sigma**2 + n * shares * (1 - shares))
+    return float(1 - np.prod(ndtr((threshold - n * shares) / spread)))
+
+
+def _histogram_chance(stage: HistogramFrame, mixture: Mixture, n_rows: int) -> float:
+    """Every column must show a width and a place, wherever its bins begin."""
+    chance = 1.0
+    for column in _shares(mixture):
+        passed = [
+            _shown(seen.pairs, n_rows // 2, stage.scale_sigma, stage.scale_threshold)
+            * _shown(seen.places, n_rows, stage.location_sigma, stage.location_threshold)
+            for seen in column
+        ]
+        chance *= float(np.mean(passed))
+    return chance

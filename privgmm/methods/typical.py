@@ -1,0 +1,94 @@
+"""The mixture that a request is about: the one it expects, or one as good as any it might mean.
+
+Forecasts are made at a mixture, because overlap decides them. A request that states none means any
+mixture of its separation; of such mixtures a typical one is taken, the same for the same request.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from privgmm.data.generators import random_mixture, separation_of
+from privgmm.methods.request import PlanRequest
+from privgmm.mixture import Mixture
+from privgmm.stages.agreement.scatter import component_weights
+
+__all__ = [
+    "ERROR_FACTOR",
+    "SEPARATION",
+    "expected_mixture",
+    "mixtures_differ_by",
+    "typical_mixture",
+    "whole_of",
+]
+
+ERROR_FACTOR = 1.5
+"""A forecast at the very mixture is right within this factor, where components are found at all."""
+
+SEPARATION = 4.0
+"""Standard deviations between the nearest two means, where a request says nothing."""
+_BALANCE = 0.7
+"""The smallest weight, in units of 1/k, where a request says nothing."""
+_CONDITION = 2.0
+_DRAWN = 15
+_NEAR = 2.5
+
+
+def expected_mixture(request: PlanRequest) -> Mixture:
+    """What the rows are expected to come from, or a typical mixture of the stated separation."""
+    if request.expected is not None:
+        return request.expected
+    k = request.n_components
+    smallest = _BALANCE / k if request.smallest_weight is None else request.smallest_weight
+    separation = SEPARATION if request.separation is None else request.separation
+    return typical_mixture(k, request.n_features, separation, smallest)
+
+
+@functools.lru_cache(maxsize=64)
+def typical_mixture(k: int, d: int, separation: float, smallest: float) -> Mixture:
+    """Of a few random mixtures, the one that is neither wide nor narrow for its separation.
+
+    How wide it is, against the distance of its nearest two components, is what a forecast depends
+    on most after that distance itself, and what differs most between random mixtures: of five
+    components on a line two are bound to be near each other, and the rest far away.
+    """
+    weights = component_weights(k, None if k == 1 else smallest)
+    shapes = [
+        random_mixture(
+            k,
+            d,
+            separation=separation,
+            condition=_CONDITION if d > 1 else 1.0,
+            weights=weights,
+            rng=seed,
+        )
+        for seed in range(1 if k < 3 else _DRAWN)
+    ]
+    widths = [float(np.linalg.slogdet(whole_of(shape)[1])[1]) for shape in shapes]
+    return shapes[int(np.argsort(widths)[len(widths) // 2])]
+
+
+def mixtures_differ_by(mixture: Mixture) -> float:
+    """Within which factor errors of most random mixtures of its separation lie around its own.
+
+    Measured on mixtures of unequal weights and shapes. Two components differ little, unless they
+    overlap so much that the shapes decide. More of them lie in many ways: on a line or in a plane
+    the nearest two may be anything between a fair and a tiny part of the whole.
+    """
+    k, d = mixture.n_components, mixture.n_features
+    if k == 1:
+        return 1.0
+    near = 2.0 if separation_of(mixture) < _NEAR else 1.0
+    if k == 2:
+        return 1.5 * near
+    return {1: 200.0, 2: 8.0}.get(d, 2.0 * near)
+
+
+def whole_of(mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of all components together."""
+    mean = mixture.weights @ mixture.means
+    gaps = mixture.means - mean
+    spread = mixture.covariances + gaps[:, :, None] * gaps[:, None, :]
+    return mean, np.einsum("k,kij->ij", mixture.weights, spread)

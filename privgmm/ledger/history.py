@@ -11,17 +11,27 @@ import dataclasses
 import datetime
 import hashlib
 import hmac
+import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from privgmm.budget import Budget, Unit, check_unit
+from privgmm.arrays import whole_number
+from privgmm.budget import Budget, Unit, check_unit, guess_in_words
 from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError
-from privgmm.privacy.composition import Measure, Spend, measure_for, total
+from privgmm.privacy.composition import (
+    Measure,
+    Spend,
+    added,
+    measure_for,
+    told_apart,
+    total,
+)
 
 __all__ = [
     "Entry",
     "History",
+    "LookAlike",
     "Standing",
     "account_name",
     "check_fingerprint",
@@ -154,7 +164,8 @@ class Standing:
         protects a row, so person spends count in full towards a total for rows.)
     total : Budget or None
         What all spends cost together, by `composition.total`, at the cap's delta or, without a
-        cap, at the sum of all deltas. None if there are none.
+        cap, at the sum of all deltas. None if there are none. It is proved for a list of plans
+        that was fixed before the first release; `total_in_words` says what holds otherwise.
     cap : Budget or None
     cap_unit : {"row", "person"}
     remaining : Budget or None
@@ -167,6 +178,11 @@ class Standing:
         What stands for the data set in a book; empty outside of one.
     label : str or None
         What people call it.
+    added : Budget or None
+        All epsilons and all deltas added up. This holds also if plans were chosen in view of
+        results, which nobody can tell from an account; where there is a cap, the cap does.
+    seen : tuple of Spend
+        All spends, for `ceiling`.
     """
 
     spends: int
@@ -178,6 +194,42 @@ class Standing:
     more: int | None = None
     account: str = ""
     label: str | None = None
+    added: Budget | None = None
+    seen: tuple[Spend, ...] = dataclasses.field(default=(), repr=False, compare=False)
+
+    @property
+    def ceiling(self) -> float | None:
+        """The chance of a right guess by somebody who sees all results, at most; None if none.
+
+        It holds where `total` does, and is worked out when it is asked for.
+        """
+        return told_apart(self.seen).ceiling if self.seen else None
+
+    @property
+    def attacker(self) -> str:
+        """The same in words, as a clause."""
+        ceiling = self.ceiling
+        return "" if ceiling is None else guess_in_words(ceiling, self.unit)
+
+    @property
+    def total_in_words(self) -> str:
+        """The total, and for which choice of plans it holds."""
+        if self.total is None or self.added is None:
+            return "nothing was spent"
+        if self.spends == 1:
+            return f"1 spend {self.total} for a {self.unit}"
+        words = f"{self.spends} spends, together {self.total} for a {self.unit}"
+        if self.cap is not None:
+            return (
+                f"{words} if all were planned before the first result; the cap, if it was set "
+                "before that, holds in any case"
+            )
+        if self.total == self.added:
+            return words
+        return (
+            f"{words} if all were planned before the first result, {self.added} if some were "
+            "planned in view of others"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -187,11 +239,36 @@ class Standing:
             "spends": self.spends,
             "unit": self.unit,
             "total": None if self.total is None else self.total.to_dict(),
+            "added": None if self.added is None else self.added.to_dict(),
+            "ceiling": self.ceiling,
             "cap": None if self.cap is None else self.cap.to_dict(),
             "cap_unit": None if self.cap is None else self.cap_unit,
             "remaining": None if self.remaining is None else self.remaining.to_dict(),
             "more_like_the_last": self.more,
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class LookAlike:
+    """An account that may be about the same people as another one.
+
+    Parameters
+    ----------
+    history : History
+        What is known of it.
+    likeness : str
+        What the two have in common, in words.
+    """
+
+    history: History
+    likeness: str
+
+    def __str__(self) -> str:
+        called = "" if self.history.label is None else f" ({self.history.label!r})"
+        return (
+            f"it has {self.likeness} as account {self.history.account[:12]}{called}: "
+            f"{self.history.standing().total_in_words}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,6 +289,10 @@ class History:
         What the cap protects.
     measure : Measure or None
         How spends are held against the cap; None until the first one under it.
+    n_rows : int or None
+        How many rows it has, if that is known.
+    columns : tuple of str or None
+        What they are called, if that is known.
     """
 
     account: str = ""
@@ -220,6 +301,8 @@ class History:
     cap: Budget | None = None
     cap_unit: Unit = "row"
     measure: Measure | None = None
+    n_rows: int | None = None
+    columns: tuple[str, ...] | None = None
 
     @property
     def spends(self) -> list[Spend]:
@@ -256,7 +339,35 @@ class History:
             more,
             self.account,
             self.label,
+            added(spends) if spends else None,
+            tuple(spends),
         )
+
+    def likeness(self, other: History) -> str | None:
+        """What this data set has in common with another one, in words; None if nothing stands out.
+
+        Accounts are found by a digest, so a file with one changed byte is another data set. That
+        it has the same name, columns or size says that its rows may belong to the same people.
+        """
+        if self.account == other.account:
+            return None
+        found = []
+        if self.label is not None and self.label == other.label:
+            found.append("the same name")
+        if self.columns is not None and other.columns is not None:
+            if _are_telling(self.columns) and set(self.columns) == set(other.columns):
+                found.append("the same columns")
+            if (self.n_rows, len(self.columns)) == (other.n_rows, len(other.columns)):
+                found.append("as many rows and columns")
+        return " and ".join(found) or None
+
+    def look_alikes(self, others: Iterable[History]) -> list[LookAlike]:
+        """Which of these data sets, spent on or capped, may be about the same people."""
+        return [
+            LookAlike(other, words)
+            for other in others
+            if (other.entries or other.cap is not None) and (words := self.likeness(other))
+        ]
 
     def export(self) -> list[dict[str, Any]]:
         """One dict per spend, oldest first: what, when, how it ended and what that means."""
@@ -280,9 +391,15 @@ class History:
         ]
 
     def opened(
-        self, *, cap: Budget | None = None, cap_unit: Unit = "row", label: str | None = None
+        self,
+        *,
+        cap: Budget | None = None,
+        cap_unit: Unit = "row",
+        label: str | None = None,
+        n_rows: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> History:
-        """The history as somebody opens it: the last label counts, the first cap stays.
+        """The history as somebody opens it: the last label and shape count, the first cap stays.
 
         Raises
         ------
@@ -292,9 +409,11 @@ class History:
         check_unit(cap_unit, "cap_unit")
         changed = self
         if label is not None:
-            # as text that can be shown and written anywhere
-            shown = label.encode("utf-8", "replace").decode()
-            changed = dataclasses.replace(changed, label=shown)
+            changed = dataclasses.replace(changed, label=_as_text(label))
+        if n_rows is not None:
+            changed = dataclasses.replace(changed, n_rows=whole_number(n_rows, "n_rows", 0))
+        if columns is not None:
+            changed = dataclasses.replace(changed, columns=tuple(map(_as_text, columns)))
         if cap is None:
             return changed
         if self.cap is None:
@@ -336,6 +455,16 @@ class History:
                 "single rows only, so what that cost a person has no bound: no further release "
                 "fits; nothing was drawn and nothing spent"
             )
+
+
+def _as_text(name: str) -> str:
+    """Text that can be shown and written anywhere."""
+    return str(name).encode("utf-8", "replace").decode()
+
+
+def _are_telling(columns: Sequence[str]) -> bool:
+    """Whether somebody gave these names: those of an array are x1, x2 and so on."""
+    return not all(re.fullmatch("x[0-9]*", name) for name in columns)
 
 
 def exported(histories: Iterable[History]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from privgmm.budget import Budget, Unit
 from privgmm.ledger.history import Entry, History, account_name, new_mark, now
@@ -96,6 +96,8 @@ class MemoryBook(Book):
         cap: Budget | None = None,
         cap_unit: Unit = "row",
         label: str | None = None,
+        n_rows: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> MemoryLedger:
         """The ledger of a data set, begun if there is none."""
         account = account_name(fingerprint, self._salt)
@@ -105,7 +107,9 @@ class MemoryBook(Book):
                 ledger = MemoryLedger()
                 ledger._history, ledger._numbers = History(account), self._numbers
             with ledger._lock:
-                ledger._history = ledger._history.opened(cap=cap, cap_unit=cap_unit, label=label)
+                ledger._history = ledger._history.opened(
+                    cap=cap, cap_unit=cap_unit, label=label, n_rows=n_rows, columns=columns
+                )
             self._ledgers[account] = ledger
         return ledger
 

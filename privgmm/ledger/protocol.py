@@ -7,10 +7,11 @@ names `Ledger` or `Book` as its base writes the abstract methods and gets the ot
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from privgmm.budget import Budget, Unit
-from privgmm.ledger.history import Entry, History, Standing, exported
+from privgmm.ledger.history import Entry, History, LookAlike, Standing, exported
 from privgmm.methods.plan import Plan
 from privgmm.privacy.composition import Spend
 
@@ -29,8 +30,8 @@ class Intent(Protocol):
     def mark(self) -> str:
         """Its random name, for its receipt: it finds the spend and says nothing else.
 
-        16 hexadecimal digits, others for every spend: two receipts of one data set cannot be
-        matched by them.
+        16 hexadecimal digits, others for every spend, so that two receipts of one data set cannot
+        be matched by them.
         """
         ...
 
@@ -81,7 +82,8 @@ class Ledger(Protocol):
     def total(self, delta: float | None = None) -> Budget | None:
         """What all spends cost together, by `composition.total`; None if there are none.
 
-        Converted at `delta`, by default the cap's, without a cap the sum of all deltas.
+        Converted at `delta`, by default the cap's, without a cap the sum of all deltas. Proved for
+        plans that were all made before the first result; see `Standing.total_in_words`.
         """
         return self.history().total(delta)
 
@@ -105,6 +107,8 @@ class Book(Protocol):
         cap: Budget | None = None,
         cap_unit: Unit = "row",
         label: str | None = None,
+        n_rows: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Ledger:
         """The ledger of a data set, begun if there is none.
 
@@ -112,7 +116,8 @@ class Book(Protocol):
         ----------
         fingerprint : str
             From `file_fingerprint` or `content_fingerprint`, or any name that stands for the data
-            set. The book keeps only its HMAC-SHA256 under a random salt of its own.
+            set. The book keeps only its HMAC-SHA256 under a random salt of its own. (Label, rows
+            and columns are kept as they are.)
         cap : Budget, optional
             The most that all spends together may cost. The first cap given stays and holds for
             everybody from then on, also for those who give none; another one is refused.
@@ -121,6 +126,10 @@ class Book(Protocol):
             under one for rows, releases for persons count in full.
         label : str, optional
             What people call the data set. The last one counts.
+        n_rows : int, optional
+            How many rows it has, and
+        columns : sequence of str, optional
+            what they are called: by these `look_alikes` finds other states of the same table.
         """
         ...
 
@@ -133,6 +142,14 @@ class Book(Protocol):
     def histories(self) -> list[History]:
         """What is known of every data set, in the order in which they came."""
         ...
+
+    def look_alikes(self, ledger: Ledger) -> list[LookAlike]:
+        """Other accounts, spent on or capped, that may be about the same people as this one.
+
+        One changed byte makes another data set, with an account of its own that has nothing in
+        it. A front door asks here before the first release from one, and tells the curator.
+        """
+        return ledger.history().look_alikes(self.histories())
 
     def standings(self) -> list[Standing]:
         """Where every data set stands, in the order in which they came."""

@@ -1,8 +1,12 @@
 """Ledgers that outlive the process: one SQLite file, safe against crashes and races.
 
 `release` tells a ledger of a spend before noise is drawn. That intent is on the disk before the
-call returns, so whatever happens next, nothing can be released that is not in the file. A spend
-that never finished counts like any other.
+call returns, so a crash or a power cut after it loses no spend: one that never finished counts like
+any other.
+
+The file keeps an honest account for honest people. It does not stop whoever may write to it: they
+can edit or remove it, open another one, or release without any. It is made for its owner alone
+(mode 0600), and neither it nor what SQLite keeps beside it may be a link to somewhere else.
 
 The module goes from the whole to the parts: the book (a file), the ledger (one data set in it), the
 intent (one spend in that); then how they are read, and how the file stays whole when processes race
@@ -13,13 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import secrets
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,6 +44,7 @@ from privgmm.ledger.protocol import Book, Intent, Ledger
 from privgmm.methods.plan import Plan
 from privgmm.privacy.composition import Measure, Spend
 from privgmm.privacy.curves import ORDERS, RenyiCurve
+from privgmm.privacy.guessing import Sight
 
 __all__ = [
     "LEDGER_VARIABLE",
@@ -112,10 +118,20 @@ class SQLiteBook(Book):
         cap: Budget | None = None,
         cap_unit: Unit = "row",
         label: str | None = None,
+        n_rows: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> SQLiteLedger:
         """The ledger of a data set, begun if there is none."""
         path = _with_folder(self._path) if self._is_usual else self._path
-        return SQLiteLedger(path, fingerprint, cap=cap, cap_unit=cap_unit, label=label)
+        return SQLiteLedger(
+            path,
+            fingerprint,
+            cap=cap,
+            cap_unit=cap_unit,
+            label=label,
+            n_rows=n_rows,
+            columns=columns,
+        )
 
     def find(self, fingerprint: str) -> SQLiteLedger | None:
         """The ledger of a data set, or None if there is none; nothing is begun."""
@@ -153,9 +169,10 @@ class SQLiteLedger(Ledger):
         own, at `default_path`, whose folder is made too.
     fingerprint : str
         From `file_fingerprint` or `content_fingerprint`, or any name that stands for the data
-        set. The file keeps only its HMAC-SHA256 under a random salt of its own: two files
-        cannot be matched, and the name or the data cannot be read back. (Whoever has the file
-        *and* the data can check that they belong together.)
+        set. The file keeps only its HMAC-SHA256 under a random salt of its own, so the accounts
+        of two files cannot be matched and no fingerprint can be read off. Whoever has the file
+        can try out data and names they think of, since the salt is in it; and times, labels and
+        shapes are kept as they are.
     cap : Budget, optional
         The most that all spends together may cost. The first cap given is kept in the file and
         holds for every process from then on, also for those that give none; another value is
@@ -166,6 +183,8 @@ class SQLiteLedger(Ledger):
         one for rows, releases for persons count in full.
     label : str, optional
         What people call the data set, to be read in lists; kept as it is. The last one counts.
+    n_rows, columns : int and sequence of str, optional
+        Its shape, by which `Book.look_alikes` finds other states of the same table.
     """
 
     def __init__(
@@ -176,6 +195,8 @@ class SQLiteLedger(Ledger):
         cap: Budget | None = None,
         cap_unit: Unit = "row",
         label: str | None = None,
+        n_rows: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> None:
         check_fingerprint(fingerprint)
         self._path = _with_folder(default_path()) if path is None else Path(path)
@@ -185,16 +206,20 @@ class SQLiteLedger(Ledger):
                 "INSERT OR IGNORE INTO accounts (account) VALUES (?)", (self._account,)
             )
             (kept,) = _accounts(database, account=self._account)
-            opened = kept.opened(cap=cap, cap_unit=cap_unit, label=label)
+            opened = kept.opened(
+                cap=cap, cap_unit=cap_unit, label=label, n_rows=n_rows, columns=columns
+            )
             if opened != kept:
                 database.execute(
-                    "UPDATE accounts SET label = ?, cap_epsilon = ?, cap_delta = ?, cap_unit = ? "
-                    "WHERE account = ?",
+                    "UPDATE accounts SET label = ?, cap_epsilon = ?, cap_delta = ?, cap_unit = ?, "
+                    "n_rows = ?, columns = ? WHERE account = ?",
                     (
                         opened.label,
                         None if opened.cap is None else opened.cap.epsilon,
                         None if opened.cap is None else opened.cap.delta,
                         opened.cap_unit,
+                        opened.n_rows,
+                        None if opened.columns is None else json.dumps(opened.columns),
                         self._account,
                     ),
                 )
@@ -308,7 +333,19 @@ def _accounts(database: sqlite3.Connection, **known: str) -> list[History]:
         if row["cap_epsilon"] is not None:
             cap = Budget(row["cap_epsilon"], row["cap_delta"])
             measure = Measure(cap, row["measure_order"]) if row["measured"] else None
-        found.append(History(row["account"], row["label"], (), cap, row["cap_unit"], measure))
+        columns = None if row["columns"] is None else tuple(json.loads(row["columns"]))
+        found.append(
+            History(
+                row["account"],
+                row["label"],
+                (),
+                cap,
+                row["cap_unit"],
+                measure,
+                row["n_rows"],
+                columns,
+            )
+        )
     return found
 
 
@@ -318,7 +355,7 @@ def _entry(row: sqlite3.Row) -> Entry:
     spend = Spend(budget, None, budget.delta)
     if row["curve"] is not None and len(row["curve"]) == ORDERS.nbytes:
         curve = RenyiCurve(np.frombuffer(row["curve"], dtype="<f8"))
-        spend = Spend(budget, curve, row["shortfall"])
+        spend = Spend(budget, curve, row["shortfall"], _sight(row["plan"]))
     return Entry(
         number=row["number"],
         mark=row["mark"],
@@ -332,6 +369,15 @@ def _entry(row: sqlite3.Row) -> Entry:
     )
 
 
+@functools.lru_cache(maxsize=256)
+def _sight(plan: str) -> Sight | None:
+    """What a plan that was written down lets an attacker see; None if it can no longer be read."""
+    try:
+        return Plan.from_dict(json.loads(plan)).price().sight
+    except PrivGMMError:
+        return None
+
+
 def _rows(database: sqlite3.Connection, table: str, **known: str) -> list[sqlite3.Row]:
     """Rows of a table, oldest first: all of them, or those with a known value."""
     where = "".join(f" WHERE {column} = ?" for column in known)
@@ -341,14 +387,16 @@ def _rows(database: sqlite3.Connection, table: str, **known: str) -> list[sqlite
 
 # -------------------------------------------------------------------------------- the file
 
-_VERSION = 2
+_VERSION = 3
+_OLDER = 2
 _WAIT_SECONDS = 60.0
 _TABLES = (
     "CREATE TABLE salt (value BLOB NOT NULL)",
     """CREATE TABLE accounts (
         account TEXT PRIMARY KEY, label TEXT,
         cap_epsilon REAL, cap_delta REAL, cap_unit TEXT NOT NULL DEFAULT 'row',
-        measured INTEGER NOT NULL DEFAULT 0, measure_order INTEGER)""",
+        measured INTEGER NOT NULL DEFAULT 0, measure_order INTEGER,
+        n_rows INTEGER, columns TEXT)""",
     """CREATE TABLE spends (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         mark TEXT NOT NULL UNIQUE, account TEXT NOT NULL REFERENCES accounts,
@@ -368,6 +416,14 @@ _TABLES = (
 )
 
 
+_SINCE_OLDER = (
+    "ALTER TABLE accounts ADD COLUMN n_rows INTEGER",
+    "ALTER TABLE accounts ADD COLUMN columns TEXT",
+)
+_BESIDE = ("", "-wal", "-shm", "-journal")
+"""What SQLite writes for one database, as endings of its name."""
+
+
 @contextlib.contextmanager
 def _transaction(
     path: Path, kind: Literal["DEFERRED", "IMMEDIATE"]
@@ -377,9 +433,11 @@ def _transaction(
     A DEFERRED one reads, and sees one state of the file throughout. An IMMEDIATE one writes, and
     keeps every other writer out from the start.
     """
+    name = _file_name(path)
+    _claim(path)
     try:
         with contextlib.closing(
-            sqlite3.connect(_file_name(path), timeout=_WAIT_SECONDS, isolation_level=None)
+            sqlite3.connect(name, timeout=_WAIT_SECONDS, isolation_level=None)
         ) as database:
             database.row_factory = sqlite3.Row
             # an intent must survive a power cut, not only a crash
@@ -419,6 +477,23 @@ def _file_name(path: Path) -> bytes:
     return name
 
 
+def _claim(path: Path) -> None:
+    """Refuse links, and make a file that is not there readable by its owner alone.
+
+    SQLite gives what it writes beside the file the same rights.
+    """
+    for ending in _BESIDE:
+        place = path.with_name(path.name + ending) if ending else path
+        if place.is_symlink():
+            raise InvalidInput(
+                f"the ledger {place} is a link, which may lead anywhere: give the file itself"
+            )
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+    # where it cannot be made, opening the database fails too, and says why
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, flags, 0o600))
+
+
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
     """Make the tables if there are none; harmless when several processes do it at once."""
     if _version(database) == 0:
@@ -431,6 +506,13 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
             for statement in _TABLES:
                 database.execute(statement)
             database.execute("INSERT INTO salt VALUES (?)", (secrets.token_bytes(32),))
+            database.execute(f"PRAGMA user_version = {_VERSION}")
+        database.execute("COMMIT")
+    if _version(database) == _OLDER:
+        database.execute("BEGIN IMMEDIATE")
+        if _version(database) == _OLDER:
+            for statement in _SINCE_OLDER:
+                database.execute(statement)
             database.execute(f"PRAGMA user_version = {_VERSION}")
         database.execute("COMMIT")
     if _version(database) != _VERSION:

@@ -23,7 +23,7 @@ from privgmm.ledger.history import History, write_csv
 from privgmm.ledger.memory import MemoryBook, MemoryLedger
 from privgmm.ledger.protocol import Book, Intent, Ledger
 from privgmm.ledger.sqlite import SQLiteBook, SQLiteLedger
-from privgmm.privacy.composition import Measure, total
+from privgmm.privacy.composition import Measure, added, total
 from privgmm.release import release
 from tests.ledger.ledger_children import PLAN, ROWS
 
@@ -426,3 +426,85 @@ def test_what_cannot_be_opened_is_not_begun(book: Book) -> None:
     with pytest.raises(InvalidInput, match="cap_unit"):
         book.open("others", cap_unit="family")  # type: ignore[arg-type]  # the point of the test
     assert book.find("others") is None
+
+
+# ------------------------------------------------------------------------------ look-alikes
+
+
+def test_a_changed_file_is_a_new_account_that_looks_like_the_old_one(book: Book) -> None:
+    columns = ["age", "income"]
+    old = book.open("bytes", label="people.csv", n_rows=9_000, columns=columns)
+    old.intend(PLAN, seeded=False)
+    new = book.open("bytes with one changed", label="people.csv", n_rows=9_000, columns=columns)
+    assert new.entries == ()
+    (found,) = book.look_alikes(new)
+    assert found.history.account == old.standing().account
+    assert found.likeness == "the same name and the same columns and as many rows and columns"
+    assert found.history.account[:12] in str(found)
+    assert f"1 spend {PLAN.spent()}" in str(found)
+    assert book.look_alikes(book.open("bytes")) == []
+
+
+@pytest.mark.parametrize(
+    ("label", "n_rows", "columns", "likeness"),
+    [
+        ("people.csv", 5, ["x"], "the same name"),
+        ("other.csv", 5, ["income", "age"], "the same columns"),
+        ("other.csv", 9_000, ["x1", "x2"], "as many rows and columns"),
+        ("other.csv", 9_000, ["age"], None),
+        ("other.csv", 9_001, ["age", "height"], None),
+        (None, None, None, None),
+    ],
+)
+def test_what_makes_a_likeness(
+    book: Book,
+    label: str | None,
+    n_rows: int | None,
+    columns: list[str] | None,
+    likeness: str | None,
+) -> None:
+    old = book.open("old", label="people.csv", n_rows=9_000, columns=["age", "income"])
+    new = book.open("new", label=label, n_rows=n_rows, columns=columns)
+    assert book.look_alikes(new) == [], "nothing was spent on the old one"
+    old.intend(PLAN, seeded=False)
+    assert [found.likeness for found in book.look_alikes(new)] == [likeness] * bool(likeness)
+
+
+def test_names_that_nobody_gave_do_not_tell(book: Book) -> None:
+    book.open("old", n_rows=10, columns=["x1", "x2"]).intend(PLAN, seeded=False)
+    assert book.look_alikes(book.open("new", n_rows=11, columns=["x1", "x2"])) == []
+
+
+def test_the_shape_given_last_counts(book: Book) -> None:
+    book.open("people", n_rows=10, columns=["a"])
+    book.open("people")
+    ledger = book.open("people", n_rows=11)
+    assert (ledger.history().n_rows, ledger.history().columns) == (11, ("a",))
+    with pytest.raises(InvalidInput, match="n_rows"):
+        book.open("people", n_rows=-1)
+
+
+# --------------------------------------------------------------------- totals, and what they say
+
+
+def test_totals_say_for_which_plans_they_hold(make: MakesLedgers) -> None:
+    """The joint account is proved for plans made in advance; added up they hold in any case."""
+    free, capped = make(), MemoryLedger(Budget(20.0, 1e-4))
+    assert free.standing().total_in_words == "nothing was spent"
+    for ledger in (free, capped):
+        ledger.intend(PLAN, seeded=False)
+        assert ledger.standing().total_in_words == f"1 spend {ledger.total()} for a row"
+        for _ in range(9):
+            ledger.intend(PLAN, seeded=False)
+    standing = free.standing()
+    assert standing.added == added([SPEND] * 10)
+    assert standing.total is not None
+    assert standing.total.epsilon < standing.added.epsilon
+    assert standing.total_in_words == (
+        f"10 spends, together {standing.total} for a row if all were planned before the first "
+        f"result, {standing.added} if some were planned in view of others"
+    )
+    assert standing.to_dict()["added"] == standing.added.to_dict()
+    assert "the cap, if it was set before that, holds in any case" in (
+        capped.standing().total_in_words
+    )

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sqlite3
+import stat
 import threading
 import time
 from pathlib import Path
@@ -169,6 +170,63 @@ def test_where_the_ledger_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path))
     with pytest.raises(InvalidInput, match="no ledger"):
         SQLiteBook().histories()
+
+
+def test_the_file_is_for_its_owner(tmp_path: Path) -> None:
+    """Also what SQLite keeps beside it, and whatever the habits of whoever runs it."""
+    before = os.umask(0)
+    try:
+        path = tmp_path / "spends.db"
+        ledger = SQLiteLedger(path, "people")
+        held = sqlite3.connect(path)
+        held.execute("BEGIN").execute("SELECT * FROM spends")
+        ledger.intend(PLAN, seeded=False)
+        files = sorted(tmp_path.iterdir())
+        assert [file.name for file in files] == ["spends.db", "spends.db-shm", "spends.db-wal"]
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+        held.close()
+        # who shares a file with a group has said so
+        path.chmod(0o660)
+        ledger.intend(PLAN, seeded=False)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_links_are_not_followed(tmp_path: Path, ending: str) -> None:
+    victim = tmp_path / "victim"
+    path = tmp_path / "spends.db"
+    (tmp_path / f"spends.db{ending}").symlink_to(victim)
+    with pytest.raises(InvalidInput, match="is a link"):
+        SQLiteLedger(path, "people")
+    with pytest.raises(InvalidInput, match=r"is a link|no ledger"):
+        SQLiteBook(path).histories()
+    assert not victim.exists()
+    if not ending:
+        SQLiteLedger(victim, "people")
+        with pytest.raises(InvalidInput, match="is a link"):
+            SQLiteLedger(path, "people")
+
+
+def test_a_ledger_of_format_2_is_brought_up_to_date(tmp_path: Path) -> None:
+    """What it tells stays; what it did not know is not made up."""
+    path = tmp_path / "spends.db"
+    ledger = SQLiteLedger(path, "people", cap=Budget(20.0, 1e-4), label="People")
+    ledger.intend(PLAN, seeded=True).conclude(released=True)
+    before = ledger.history()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        for column in ("n_rows", "columns"):
+            database.execute(f"ALTER TABLE accounts DROP COLUMN {column}")
+        database.execute("PRAGMA user_version = 2")
+        database.commit()
+    assert SQLiteLedger(path, "people").history() == before
+    assert (before.n_rows, before.columns) == (None, None)
+    again = SQLiteLedger(path, "people", n_rows=7, columns=["u", "v"]).history()
+    assert (again.n_rows, again.columns) == (7, ("u", "v"))
+    assert again.entries == before.entries
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_a_file_is_known_by_its_bytes(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""What the curator is warned of before noise is drawn: promises that mean less than they seem.
+
+Seeds, budgets that promise little, rows that were used before without a ledger, and rows scaled by
+their own statistics. `release` comes by here once per draw. Warnings are for whoever calls the
+package from outside; its own rooms (command line, dashboard, audit) tell people in their own way.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+
+from privgmm.arrays import Array
+from privgmm.budget import Unit, budget_warnings
+from privgmm.errors import (
+    PrivacyWarning,
+    RepeatedSpend,
+    ScaledRows,
+    SeededRelease,
+    WeakBudget,
+)
+from privgmm.ledger.history import Entry, History, new_mark, now
+from privgmm.ledger.process import ProcessAccount
+from privgmm.methods.plan import Plan
+
+__all__ = ["PROCESS", "caution", "level_outside", "scaling"]
+
+PROCESS = ProcessAccount()
+"""What was spent without a ledger since the interpreter started."""
+
+_DOORS = frozenset({"privgmm.ledger.cautions", "privgmm.release", "privgmm.estimator"})
+"""Modules through which others call for a release."""
+
+_ALWAYS = 64
+_EXACTLY = 1e-9
+_FEWEST_ROWS = 10
+_ENDS = 0.01
+
+_SEEDED = (
+    "the noise is drawn from a seed or a generator of yours, which can be repeated: whoever knows "
+    "or guesses it can take the noise away. This is a demonstration, NOT a private release; for "
+    "real people leave random_state (or rng) out"
+)
+
+
+def caution(
+    rows: Array, plan: Plan, *, n_units: int, unit: Unit, seeded: bool, in_ledger: bool
+) -> None:
+    """Warn of what a release that is about to be drawn does not promise.
+
+    Parameters
+    ----------
+    rows : array (n, d)
+        Private. What is said about them is for the curator.
+    plan : Plan
+    n_units : int
+        Rows, or persons; public.
+    unit : {"row", "person"}
+        What the guarantee protects.
+    seeded : bool
+        Whether the noise can be repeated.
+    in_ledger : bool
+        Whether a ledger is told of the spend. If not, it is counted in `PROCESS`.
+
+    Notes
+    -----
+    Where warnings are errors, nothing is drawn and nothing counted.
+    """
+    level = level_outside()
+    if level is None:
+        return
+    found: list[PrivacyWarning] = []
+    if seeded:
+        found.append(SeededRelease(_SEEDED))
+    found += [WeakBudget(words) for words in budget_warnings(plan.budget, n_units, unit)]
+    if (how := scaling(rows)) is not None:
+        found.append(ScaledRows(_of_scaling(how)))
+    for warning in found:
+        warnings.warn(warning, stacklevel=level)
+    if not in_ledger:
+        _count(rows, plan, unit, seeded=seeded, level=level + 1)
+
+
+def scaling(rows: Array) -> str | None:
+    """How rows (n, d) look as if they were scaled by statistics of their own; None if they do not.
+
+    Means of zero and deviations of one, or ends at zero and one, to the last digit and in every
+    column, come from a scaler. NOT private: for the curator.
+    """
+    if len(rows) < _FEWEST_ROWS:
+        return None
+    with np.errstate(all="ignore"):
+        # one column tells most tables apart
+        first = rows[:, 0]
+        if abs(first.mean()) > _EXACTLY and abs(first.min()) > _EXACTLY:
+            return None
+        if np.all(np.abs(rows.mean(axis=0)) <= _EXACTLY):
+            deviations = [rows.std(axis=0, ddof=ddof) for ddof in (0, 1)]
+            if any(np.all(np.abs(found - 1) <= _EXACTLY) for found in deviations):
+                return "means of 0 and variances of 1"
+        ends = np.stack([rows.min(axis=0), rows.max(axis=0) - 1])
+        if np.all(np.abs(ends) <= _EXACTLY):
+            # a column of yes and no, or of shares, has ends of its own
+            at_ends = np.minimum(np.abs(rows), np.abs(rows - 1)) <= _EXACTLY
+            if np.all(at_ends.mean(axis=0) <= _ENDS):
+                return "a smallest value of 0 and a largest of 1"
+    return None
+
+
+def _count(rows: Array, plan: Plan, unit: Unit, *, seeded: bool, level: int) -> None:
+    entry = Entry(
+        number=1,
+        mark=new_mark(),
+        method=plan.method,
+        spend=plan.price(),
+        seeded=seeded,
+        unit=unit,
+        intended=now(),
+    )
+    trace = PROCESS.trace(rows)
+    before = PROCESS.history(trace).entries
+    times = len(before) + 1
+    # of very many, some: adding them up takes its time
+    if 1 < times <= _ALWAYS or times.bit_count() == 1 < times:
+        whole = History(entries=(*before, entry)).standing()
+        warnings.warn(
+            RepeatedSpend(
+                f"these rows, or some of them, are released from for the {_ordinal(times)} time in "
+                f"this process: {whole.total_in_words}. Every fit spends again, those of a grid "
+                "search or a cross-validation too. Fit once, or keep the account in a ledger "
+                "(ledger=SQLiteLedger(...)), which can also cap it"
+            ),
+            stacklevel=level + 1,
+        )
+    PROCESS.charge(trace, entry)
+
+
+def _of_scaling(how: str) -> str:
+    return (
+        f"every column has {how}, as a scaler leaves them: it has read the data without privacy, "
+        "and whoever undoes its work with the true means and scales publishes those. Scaling is "
+        "needless, units do not matter here: fit the columns as they are. (For the curator only: "
+        "this was read off the rows.)"
+    )
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+def level_outside() -> int | None:
+    """How far up the line is that asked for a release; None if it is the package's own.
+
+    As the ``stacklevel`` of a warning that the caller of this function gives.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _DOORS:
+        level, frame = level + 1, frame.f_back
+    name = frame.f_globals.get("__name__")
+    ours = isinstance(name, str) and name.partition(".")[0] == "privgmm"
+    return None if ours else level

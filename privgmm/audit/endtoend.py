@@ -1,8 +1,9 @@
 """Whole releases on neighbouring data: the epsilon that an outsider can prove.
 
 Tiny data sets, rows to release. Fits are a function of the rows, so only the noise is drawn
-again and again: by the real test and the real mask, many copies at a time. An event is chosen
-on one half of the runs, and its odds on the other half bound epsilon from below.
+again and again: `examine` for every run, and the real mask, for many copies at a time, with the
+secure sampler for some of them. An event is chosen on one half of the runs, and its odds on the
+other half bound epsilon from below.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
 from privgmm.methods.lifted.cores import averaged
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import MixtureBatch
-from privgmm.privacy.noise import DiscreteGaussian, SeededNoise
+from privgmm.privacy.noise import DiscreteGaussian, SecureNoise, SeededNoise
 from privgmm.stages.agreement.blocks import deal, rows_of_blocks
 from privgmm.stages.agreement.lifted_space import Anchored
 from privgmm.stages.agreement.stage import AveragedAgreement
-from privgmm.stages.agreement.votes import AgreementTest, friend_counts
+from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.stage import Bottom, Work
 
 __all__ = [
     "TINY",
     "BlockMoments",
     "Instance",
     "boundary",
+    "drawn_releases",
     "empirical_epsilon",
     "isolation",
     "opposite",
     "proved_epsilon",
     "refused_neighbour",
     "releases",
+    "secure_releases",
     "tiny_stage",
 ]
 
@@ -173,22 +177,32 @@ class _InOrder(SeededNoise):
         return np.arange(n, dtype=np.int64)
 
 
+class _Dealt(SecureNoise):
+    """Secure noise; only where rows go is fixed."""
+
+    def seed(self) -> int:
+        """The seed with which rows are dealt."""
+        return 0
+
+
 def releases(
     stage: AveragedAgreement, fits: MixtureBatch, runs: int, *, rng: np.random.Generator
 ) -> Array:
     """Many releases from the same fits, as rows of numbers; NaN where the test refused.
 
-    The real mask is asked for `runs` copies of the representative at once; weights are then
-    normalised within each copy, and components put in order of their means, which undoes the
-    shuffle. Columns: weights, means, log-variances (d = 1).
+    The real test is asked for every run, and the real mask for as many copies of the
+    representative as passed; weights are then normalised within each copy, and components put in
+    order of their means, which undoes the shuffle. Columns: weights, means, log-variances (d = 1).
     """
     test, k = stage.test, stage.n_components
-    seen = test.standing(friend_counts(Mechanism(stage).distances(fits), test.radius))
+    source = _InOrder(rng)
+    distances = Mechanism(stage).distances(fits)
+    verdicts = [test.examine(distances, rng=source) for _ in range(runs)]
     out = np.full((runs, 3 * k), np.nan)
-    z = SeededNoise(rng).discrete_gaussian(test.sigma, runs)
-    passed = np.flatnonzero(seen.may_pass & (seen.statistic + z >= test.threshold))
+    passed = np.flatnonzero([verdict.passed for verdict in verdicts])
     if passed.size == 0:
         return out
+    seen = verdicts[int(passed[0])]
     item = stage.space.representative(fits, seen.weights, seen.reference)
     many = Anchored(
         *(
@@ -196,7 +210,7 @@ def releases(
             for part in (item.weights, item.means, item.cholesky, item.roots)
         )
     )
-    masked = stage.space.mask(many, rng=_InOrder(rng))
+    masked = stage.space.mask(many, rng=source)
     weights = masked.weights.reshape(-1, k)
     weights = weights / weights.sum(axis=1, keepdims=True)
     means = masked.means.reshape(-1, k)
@@ -206,6 +220,43 @@ def releases(
         [np.take_along_axis(part, order, axis=1) for part in (weights, means, logs)], axis=1
     )
     return out
+
+
+def drawn_releases(instance: Instance, runs: int) -> tuple[Array, Array]:
+    """The same for both data sets, by whole releases with secure noise, nothing taken apart.
+
+    Rows are dealt once, as `Instance.fits` deals them; each run votes, averages and masks anew.
+    """
+    sides = []
+    for rows in (instance.first, instance.second):
+        source = _Dealt()
+        units = np.arange(len(rows), dtype=np.int64)
+        work = Work(rows, units, None, source, instance.learner)
+        ready = instance.stage.prepare(work, None)
+        out = np.full((runs, 3 * instance.stage.n_components), np.nan)
+        for i in range(runs):
+            value = ready.draw(source).value
+            if not isinstance(value, Bottom):
+                order = np.argsort(value.means[:, 0])
+                parts = value.weights, value.means[:, 0], np.log(value.covariances[:, 0, 0])
+                out[i] = np.concatenate([part[order] for part in parts])
+        sides.append(out)
+    return sides[0], sides[1]
+
+
+def secure_releases(instance: Instance, *, runs: int) -> Finding:
+    """The epsilon proved against releases of the real stage with secure noise, bit for bit."""
+    first, second = drawn_releases(instance, runs)
+    epsilon, event = proved_epsilon(first, second, instance.budget.delta)
+    same = len({row.tobytes() for row in first}) + int(np.isnan(first[:, 0]).sum())
+    return within(
+        f"release, k={instance.stage.n_components}, secure noise",
+        "epsilon proved from outputs <= promised",
+        # a release that repeats has noise that repeats
+        epsilon if same >= runs else math.inf,
+        instance.budget.epsilon,
+        f"2 x {runs} whole releases; event: {event}",
+    )
 
 
 def _features(first: Array, second: Array, half: int) -> tuple[Array, Array]:

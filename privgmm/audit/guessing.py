@@ -5,22 +5,42 @@ were dealt, every fit, and everything else but the noise; and is shown more than
 published: the numbers a mask draws before they are squared and shuffled into a mixture. Then the
 likelihood of what is shown is known exactly under either data set, and so are the best guess and
 its chance of success. No real guesser does better, and the promise must hold even for this one.
+
+An outsider sees what is published, many times over, and learns to tell the two apart: `attack_on`.
+Both must stay below the ceiling that `Plan.ceiling` proves, and above the curve of
+`Plan.tradeoff`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from privgmm.arrays import Array, IntArray
-from privgmm.audit.findings import clopper_pearson
+from privgmm.arrays import Array, BoolArray, IntArray
+from privgmm.audit.findings import Finding, clopper_pearson, within
+from privgmm.audit.privacy_loss import measured_delta, whole_losses
 from privgmm.errors import InvalidInput
+from privgmm.methods.plan import Plan
 from privgmm.privacy.gaussian_pairs import GaussianPair
 from privgmm.release import Outcome
 
-__all__ = ["Duel", "Score", "Silence", "duel_between"]
+__all__ = [
+    "Attack",
+    "Duel",
+    "Score",
+    "Silence",
+    "at_worst_count",
+    "attack_on",
+    "ceiling_finding",
+    "duel_between",
+    "guessed_right",
+]
+
+_MISS = 0.0025
+_LEVELS = np.linspace(0.02, 0.98, 49)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +78,52 @@ class Score:
         return Score(self.right + other.right, self.rounds + other.rounds)
 
 
+@dataclasses.dataclass(frozen=True)
+class Attack:
+    """A test that says A or B, and how often it was wrong.
+
+    Parameters
+    ----------
+    false_alarms, from_b : int
+        How often it said A where it was B, and how often it was B.
+    missed, from_a : int
+        How often it said B where it was A, and how often it was A.
+    """
+
+    false_alarms: int
+    from_b: int
+    missed: int
+    from_a: int
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Shares of false alarms and of misses."""
+        return self.false_alarms / self.from_b, self.missed / self.from_a
+
+    @property
+    def success(self) -> float:
+        """The share of right guesses where A and B are as likely."""
+        return 1 - sum(self.rates) / 2
+
+    def highest(self, miss: float = 0.025) -> tuple[float, float]:
+        """Upper bounds on the chances of a false alarm and of a miss, each wrong with `miss`."""
+        return (
+            clopper_pearson(self.false_alarms, self.from_b, miss)[1],
+            clopper_pearson(self.missed, self.from_a, miss)[1],
+        )
+
+    def lowest(self, miss: float = 0.025) -> tuple[float, float]:
+        """Lower bounds, likewise."""
+        return (
+            clopper_pearson(self.false_alarms, self.from_b, miss)[0],
+            clopper_pearson(self.missed, self.from_a, miss)[0],
+        )
+
+    def proved_success(self, miss: float = _MISS) -> float:
+        """A lower bound on the chance of a right guess, wrong with chance at most twice `miss`."""
+        return 1 - sum(self.highest(miss)) / 2
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Duel:
     """Two neighbouring data sets, and all that the strongest guesser can know of each.
@@ -67,7 +133,7 @@ class Duel:
     pass_a, pass_b : float
         The chance of a release from each; otherwise the guesser sees a refusal.
     pair : GaussianPair or None
-        What is seen after a release; None where neither can release.
+        What is seen after a release; None where not both can release.
     """
 
     pass_a: float
@@ -82,13 +148,24 @@ class Duel:
         """
         a, b = self.pass_a, self.pass_b
         apart = max(0.0, b - a)
-        if a > 0 and self.pair is not None:
-            apart += a if b == 0 else a * float(self.pair.delta(math.log(b / a)))
+        if b == 0:
+            # a release gives A away
+            apart += a
+        elif a > 0 and self.pair is not None:
+            apart += a * float(self.pair.delta(math.log(b / a)))
         return 0.5 + 0.5 * apart
 
     def play(self, n: int, *, rng: np.random.Generator) -> Score:
         """Fair rounds, n of them, by the guesser who takes the likelier data set."""
         from_a = rng.random(n) < 0.5
+        loss = self._losses(from_a, rng=rng)
+        # where nothing speaks for either, a coin decides
+        guess = np.where(loss == 0, rng.random(n) < 0.5, loss > 0)
+        return Score(int((guess == from_a).sum()), n)
+
+    def _losses(self, from_a: BoolArray, *, rng: np.random.Generator) -> Array:
+        """``ln P_A - ln P_B`` (n,) of what is seen in each round."""
+        n = from_a.size
         passed = rng.random(n) < np.where(from_a, self.pass_a, self.pass_b)
         with np.errstate(divide="ignore", invalid="ignore"):
             refused = np.log1p(-self.pass_a) - np.log1p(-self.pass_b)
@@ -97,9 +174,130 @@ class Duel:
         if passed.any() and self.pair is not None:
             seen = self.pair.draw(from_a[passed], rng=rng)
             loss[passed] = released + self.pair.loss(seen)
-        # where nothing speaks for either, a coin decides
-        guess = np.where(loss == 0, rng.random(n) < 0.5, loss > 0)
-        return Score(int((guess == from_a).sum()), n)
+        elif passed.any():
+            loss[passed] = released
+        return loss
+
+    def attacks(
+        self, n: int, odds: Sequence[float], *, rng: np.random.Generator
+    ) -> tuple[Attack, ...]:
+        """The best tests there are, n rounds from each side: A is said from these log odds on.
+
+        One set of rounds serves all of them.
+        """
+        of_a, of_b = (self._losses(np.full(n, side), rng=rng) for side in (True, False))
+        return tuple(
+            Attack(int((of_b > level).sum()), n, int((of_a <= level).sum()), n) for level in odds
+        )
+
+
+def at_worst_count(pair: GaussianPair, chances: Sequence[float]) -> Duel:
+    """The duel over what a mask draws, behind the gate where it is easiest to win.
+
+    Parameters
+    ----------
+    pair : GaussianPair
+    chances : sequence of float
+        Of passing, at each value of the gate's count; neighbours differ by one at most.
+    """
+    listed = np.asarray(chances)
+    a, b = np.concatenate([[listed[1:], listed[:-1]], [listed[:-1], listed[1:]]], axis=1)
+    a, b = np.append(a, listed[-1]), np.append(b, listed[-1])
+    apart = np.maximum(b - a, 0.0) + a * pair.delta(np.log(b / a))
+    worst = int(np.argmax(apart))
+    return Duel(float(a[worst]), float(b[worst]), pair)
+
+
+def attack_on(first: Array, second: Array) -> Attack:
+    """What an outsider makes of many releases from A and as many from B.
+
+    Parameters
+    ----------
+    first, second : arrays (n, m)
+        Numbers of each release, NaN where it was refused.
+
+    Notes
+    -----
+    On the first halves the outsider learns the direction that tells the two apart best, where to
+    cut, and what to make of a refusal; the second halves say how good that is.
+    """
+    if len(first) < 4 or first.shape != second.shape:
+        raise InvalidInput(
+            f"first and second must have the same shape and at least 4 rows, got {first.shape} "
+            f"and {second.shape}"
+        )
+    half = len(first) // 2
+    towards = _direction(first[:half], second[:half])
+    of_a, of_b = first @ towards, second @ towards
+    refused_a, refused_b = np.isnan(of_a), np.isnan(of_b)
+    pool = np.concatenate([of_a[:half], of_b[:half]])
+    pool = pool[~np.isnan(pool)]
+    cuts = np.quantile(pool, _LEVELS) if pool.size else np.zeros(1)
+    best: tuple[int, BoolArray, BoolArray] | None = None
+    for cut in cuts:
+        for sign in (1.0, -1.0):
+            for refusal in (True, False):
+                says_a, says_b = (
+                    np.where(refused, refusal, sign * (value - cut) > 0)
+                    for refused, value in ((refused_a, of_a), (refused_b, of_b))
+                )
+                right = int(says_a[:half].sum()) + int((~says_b[:half]).sum())
+                if best is None or right > best[0]:
+                    best = right, says_a, says_b
+    if best is None:
+        raise InvalidInput("no test to choose from")
+    _, says_a, says_b = best
+    return Attack(
+        int(says_b[half:].sum()),
+        len(second) - half,
+        int((~says_a[half:]).sum()),
+        len(first) - half,
+    )
+
+
+def _direction(first: Array, second: Array) -> Array:
+    """The linear combination of columns (m,) that tells released ones apart best."""
+    seen = [part[~np.isnan(part).any(axis=1)] for part in (first, second)]
+    if min(len(part) for part in seen) < 10 * first.shape[1]:
+        return np.full(first.shape[1], 1.0)
+    pooled = np.cov(np.concatenate([part - part.mean(axis=0) for part in seen]).T)
+    gap = seen[0].mean(axis=0) - seen[1].mean(axis=0)
+    return np.asarray(np.linalg.pinv(np.atleast_2d(pooled), rcond=1e-9) @ gap)
+
+
+def guessed_right(name: str, attack: Attack, ceiling: float, detail: str = "") -> Finding:
+    """An attack against the ceiling that was proved."""
+    return within(
+        name,
+        "right guesses, lower bound <= proved ceiling",
+        attack.proved_success(),
+        ceiling,
+        detail or f"2 x {attack.from_a} runs, {attack.success:.1%} right",
+    )
+
+
+def ceiling_finding(plan: Plan, *, draws: int, rng: np.random.Generator) -> Finding | None:
+    """All noise of a plan drawn at its worst, against the ceiling; None if it cannot be drawn.
+
+    Losses of a gate are those of its noisy count, so the ceiling is the one with counts shown.
+    """
+    sight = plan.price().sight
+    if plan.price().curve is None or sight is None:
+        return None
+    try:
+        losses = whole_losses(plan, draws, rng=rng)
+    except InvalidInput:
+        # a stage that does not draw its losses; what else can be attacked of it is asked elsewhere
+        return None
+    found = measured_delta(losses, [0.0])
+    return within(
+        f"guesses, {plan.method}, k={plan.n_components}, d={plan.n_features}, "
+        f"{plan.stages[0].kind} first",
+        "right guesses at the worst, lower bound <= proved ceiling",
+        (1 + float(found.low[0])) / 2,
+        sight.with_counts().tradeoff().ceiling,
+        f"{draws} draws, {(1 + float(found.estimate[0])) / 2:.2%} right",
+    )
 
 
 def duel_between(first: Outcome, second: Outcome) -> Duel:

@@ -22,6 +22,7 @@ from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame, pla
 __all__ = ["counts_move", "lone_bins", "shown_law"]
 
 _DELTAS = (0.1, 1e-3, 1e-6)
+_IMPOSSIBLE = 1e-40
 _ENDLESS = 60.0
 """An epsilon at which only outcomes count that the neighbour never has."""
 
@@ -60,10 +61,13 @@ def shown_law(
 
 
 def _delta(first: tuple[Array, Array], second: tuple[Array, Array], epsilon: float) -> float:
-    """``sum of (P - e^epsilon Q)+`` over the outcomes of two bins."""
+    """``sum of (P - e^epsilon Q)+`` over the outcomes of two bins.
+
+    Outcomes that are as good as impossible under P add nothing.
+    """
     parts = []
     for one, two in zip(first, second, strict=True):
-        seen = (one > 0) | (two > 0)
+        seen = one > _IMPOSSIBLE
         parts.append((one[seen], two[seen]))
     (a, c), (b, d) = parts
     gain = np.outer(a, b) - math.exp(epsilon) * np.outer(c, d)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.stats import ks_2samp
 
 from privgmm.audit.findings import Finding, mean_upper_bound, within
+from privgmm.audit.grids import mask_scale
 from privgmm.errors import InvalidInput
 from privgmm.privacy.curves import RenyiCurve
 from privgmm.privacy.noise import SeededNoise
@@ -31,11 +32,11 @@ def mask_findings(
     stage: Agreement, label: str, *, samples: int, rng: np.random.Generator
 ) -> list[Finding]:
     """All that can be checked of a stage's mask, given how it is priced."""
-    law = masked_law(stage, label, rng=rng)
+    law = [masked_law(stage, label, rng=rng), mask_scale(stage, label, rng=rng)]
     if stage.mask_curve() is None:
-        return [law, lemma_mask(stage, label)]
+        return [*law, lemma_mask(stage, label)]
     return [
-        law,
+        *law,
         sampled_mask(stage, label, samples=samples, rng=rng),
         exact_mask(stage, label, rng=rng),
     ]
@@ -118,7 +119,7 @@ def lemma_mask(stage: Agreement, label: str) -> Finding:
 
 
 def masked_law(
-    stage: Agreement, label: str, *, samples: int = 20_000, rng: np.random.Generator
+    stage: Agreement, label: str, *, samples: int = 8_000, rng: np.random.Generator
 ) -> Finding:
     """Does the code draw the law that was priced? Its outputs against the bare formula.
 

@@ -16,7 +16,7 @@ from privgmm.arrays import Array
 from privgmm.audit.cores import Mechanism
 from privgmm.audit.findings import Finding, within
 from privgmm.audit.neighbours import Neighbours, cloud, flattened, moved_far
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored
+from privgmm.stages.agreement.lifted_space import Anchored, mean_tolerance
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import friend_counts
 
@@ -120,6 +120,6 @@ def reference_free(
         f"rounding of the mean, k={stage.n_components}, d={stage.n_features}",
         "distance of means from two references <= 2 tolerances",
         worst,
-        2 * MEAN_TOLERANCE,
+        2 * mean_tolerance(stage.tau),
         f"{len(sets)} sets, {cores} with a core; worst: {where}",
     )

@@ -27,6 +27,7 @@ from privgmm.audit.endtoend import (
     tiny_stage,
 )
 from privgmm.audit.findings import Finding, caught
+from privgmm.audit.grids import impossible_outputs
 from privgmm.audit.histograms import lone_bins
 from privgmm.audit.masks import exact_mask, masked_law, sampled_mask
 from privgmm.audit.neighbours import Fits, Neighbours, cloud, edge, extremes, fan, moved_far
@@ -52,7 +53,7 @@ from privgmm.privacy.noise import NoiseSource, Randomness
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
-from privgmm.stages.agreement.lifted_space import MEAN_TOLERANCE, Anchored, LiftedSpace
+from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.stage import Agreement, PickedAgreement
@@ -61,21 +62,23 @@ from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.refinement.projection import vote_row_sums, vote_sums
 from privgmm.stages.refinement.winsorised import Moments, moment_row_sums, winsorised_sums
-from privgmm.stages.sketch.data import SketchData
 from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.finish import Finish, PreparedFinish
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame
+from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import PreparedSketch, Sketch
 from privgmm.stages.stage import Drawn, RowSums, Work
 
 __all__ = [
     "AbsoluteMean",
     "BothWays",
+    "FaintMask",
     "FaintSketch",
     "FlatAllowed",
     "FlatWeights",
-    "HalfDeviations",
+    "FloatingMask",
+    "HalfSigma",
     "KeptRows",
     "NoMargin",
     "NoSeparation",
@@ -146,7 +149,7 @@ class AbsoluteMean(LiftedSpace):
         ).permutations
         picked = np.take_along_axis(roots, order[:, :, None, None], axis=1)
         means = [
-            karcher_mean(picked[:, j], weights[members], tolerance=MEAN_TOLERANCE).root
+            karcher_mean(picked[:, j], weights[members], tolerance=1e-8).root
             for j in range(items.n_components)
         ]
         w, m, factor = unlift(np.stack(means))
@@ -182,6 +185,32 @@ class QuietMask(LiftedSpace):
 
 
 @dataclasses.dataclass(frozen=True)
+class FaintMask(LiftedSpace):
+    """Is priced at one noise level and draws a third of it."""
+
+    def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
+        """A third of the noise."""
+        return LiftedSpace(self.eta / 3, self.clearance).mask(item, rng=rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatingMask(LiftedSpace):
+    """The mask in floating point: its last bits tell which fit went in."""
+
+    def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
+        """``U R (I + eta G)`` as one would write it."""
+        k, p, _ = item.roots.shape
+        noisy = item.roots @ (np.eye(p) + self.eta * rng.normal((k, p, p)))
+        weights, means, cholesky = unlift(noisy)
+        total = item.weights * weights
+        return Mixture.from_roots(
+            total / total.sum(),
+            item.means + np.einsum("kij,kj->ki", item.cholesky, means),
+            item.cholesky @ cholesky,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class QuietComponents(PaperSpace):
     """Algorithm 2's mask, priced at three noise levels and drawn with half of each."""
 
@@ -194,12 +223,12 @@ class QuietComponents(PaperSpace):
 
 
 @dataclasses.dataclass(frozen=True)
-class HalfDeviations(Refinement):
+class HalfSigma(Refinement):
     """Refinement sums with half the noise that their multipliers name."""
 
-    def deviations(self, step: int, d: int) -> Array:
+    def sigma(self, step: int, unit: float, size: int) -> float:
         """Half."""
-        return super().deviations(step, d) / 2
+        return super().sigma(step, unit, size) / 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,7 +377,7 @@ def _open_votes(
 class BothWays(Finish):
     """Takes a second sketch AND makes a rich mixture, each at the price of one."""
 
-    def prepare(self, work: Work, public: SketchData) -> PreparedFinish:
+    def prepare(self, work: Work, public: PrivateSketch) -> PreparedFinish:
         """Fit as usual."""
         ready = super().prepare(work, public)
         return _PreparedBoth(self, ready.work, ready.first, ready.fit)
@@ -470,6 +499,7 @@ def _noise_variants(runs: int, samples: int, rng: np.random.Generator) -> list[t
             sampled_mask(_picked(), "picked", samples=samples, rng=rng),
         ),
         ("mask draws half of what it claims", masked_law(quiet, "averaged", rng=rng)),
+        ("mask in floating point", impossible_outputs(FloatingMask(0.25), rng=rng)),
         (
             "half the noise on the count",
             noise_of(test, drawn=dataclasses.replace(test, sigma=test.sigma / 2)),
@@ -481,7 +511,7 @@ def _noise_variants(runs: int, samples: int, rng: np.random.Generator) -> list[t
         ),
         (
             "half the refinement noise",
-            row_shift(HalfDeviations((60.0, 90.0), (4.0, 3.0)), n_features=2, rng=rng),
+            row_shift(HalfSigma((60.0, 90.0), (4.0, 3.0)), n_features=2, rng=rng),
         ),
         (
             "threshold without its margin (exact)",
@@ -492,8 +522,8 @@ def _noise_variants(runs: int, samples: int, rng: np.random.Generator) -> list[t
             refused_neighbour(dataclasses.replace(short, stage=hasty), runs=runs, rng=rng),
         ),
         (
-            "half the mask noise (whole releases)",
-            empirical_epsilon(_run_with(across, QuietMask(tiny.eta)), runs=runs, rng=rng),
+            "a third of the mask noise (whole releases)",
+            empirical_epsilon(_run_with(across, FaintMask(tiny.eta)), runs=runs, rng=rng),
         ),
         (
             "pick-one noise (whole releases)",

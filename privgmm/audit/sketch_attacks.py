@@ -18,16 +18,18 @@ from privgmm.audit.wiretap import Side, account
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.fixed_point import Persons
+from privgmm.stages.refinement.noisy_moments import cut_sums
 from privgmm.stages.refinement.projection import vote_sums
 from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
-from privgmm.stages.sketch.data import SketchData
 from privgmm.stages.sketch.features import SketchShape, feature_sums, fixed_point_scale
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
+from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
 
 __all__ = [
+    "QUIET",
     "STANDARD",
     "account_findings",
     "bimodal",
@@ -41,6 +43,8 @@ __all__ = [
 
 STANDARD = Frame([0.0], [[1.0]])
 _FARTHEST = 1e308
+QUIET = 0.3
+"""A multiplier so small that 200 rows leave room for a rich mixture."""
 
 
 def gaussian_rows(n: int, d: int, *, seed: int = 0) -> Array:
@@ -78,14 +82,14 @@ def bimodal(n: int) -> tuple[Side, Side]:
     return Side(rows), _replaced(rows, rows[0] + one_turn(SketchShape.default(1)))
 
 
-def first_sketch(side: Side, *, seed: int = 0) -> SketchData:
+def first_sketch(side: Side, *, seed: int = 0) -> PrivateSketch:
     """A sketch of the rows with little noise: what the finish goes on from."""
     d = side.rows.shape[1]
     n = len(side.rows) if side.member is None else int(side.member.max()) + 1
     source = SeededNoise(np.random.default_rng(seed))
     stage = Sketch(SketchShape.default(d), 0.3, n, d)
     frame = Frame(np.zeros(d), np.eye(d))
-    drawn: SketchData = stage.prepare(side.work(source), frame).draw(source).value
+    drawn: PrivateSketch = stage.prepare(side.work(source), frame).draw(source).value
     return drawn
 
 
@@ -93,6 +97,7 @@ def account_findings(*, n: int = 200) -> list[Finding]:
     """Every way that a sketch and its finish may go, on neighbours, draw by draw."""
     shape = SketchShape.default(1)
     sketch, finish = Sketch(shape, 1.5, n, 1), Finish(1, 1, n, shape, 1.5)
+    quiet = Finish(1, 1, n, shape, QUIET)
     plain, moved = turned(n)
     one, other = persons_apart(n)
     heaps, parted = bimodal(n)
@@ -118,8 +123,10 @@ def account_findings(*, n: int = 200) -> list[Finding]:
         account(sketch, moved, _replaced(plain.rows, _FARTHEST), STANDARD, label="far away"),
         account(finish, plain, moved, first_sketch(plain), label="second sketch"),
         account(finish, one, other, first_sketch(one), label="second sketch, persons"),
-        account(finish, heaps, parted, first_sketch(heaps), label="rich mixture"),
-        account(finish, near, away, seen, label="rich mixture, far away"),
+        account(quiet, heaps, parted, first_sketch(heaps), label="rich mixture"),
+        account(quiet, near, away, seen, label="rich mixture, far away"),
+        account(finish, heaps, parted, first_sketch(heaps), label="noisy EM"),
+        account(finish, near, away, seen, label="noisy EM, far away"),
         account(
             refined,
             Side(four),
@@ -160,9 +167,18 @@ def exactness_findings(*, n: int = 300, rng: np.random.Generator) -> list[Findin
         def moments(part: Array, member: IntArray | None, public: Mixture = public) -> IntArray:
             return winsorised_sums(part, public, Moments(2.0), Persons.of(len(part), member))[0]
 
+        def cut(part: Array, member: IntArray | None, public: Mixture = public) -> IntArray:
+            persons = Persons.of(len(part), member)
+            return cut_sums(part, public, 2.0, (0.4, 0.6, 1.0), persons, 2.0**30)
+
         def votes(part: Array, member: IntArray | None, others: list[Mixture] = others) -> IntArray:
             return vote_sums(part, others, Persons.of(len(part), member), 2.0)[0]
 
-        for name, sums in (("waves", waves), ("moments", moments), ("votes", votes)):
+        for name, sums in (
+            ("waves", waves),
+            ("moments", moments),
+            ("cut moments", cut),
+            ("votes", votes),
+        ):
             found.append(exact_sums(f"{name}, d={d}", sums, rows, rng=rng))
     return found

@@ -27,9 +27,9 @@ from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import SeededNoise
 from privgmm.release import release
 from privgmm.results import Release
-from privgmm.stages.sketch.data import ComplexArray, SketchData
 from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.private_sketch import ComplexArray, PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
 
 __all__ = ["Case", "cases", "many_sketches", "one_turn", "small_plan", "whole_releases"]
@@ -109,7 +109,7 @@ def _towards(
     return (first + second) / 2, second - first
 
 
-def _lean(sketch: SketchData, shape: SketchShape, case: Case) -> float:
+def _lean(sketch: PrivateSketch, shape: SketchShape, case: Case) -> float:
     """How much a published sketch speaks for the second data set: a log likelihood ratio."""
     middle, way = _towards(sketch.frame, shape, case.first, case.second)
     variance = sketch.deviations**2

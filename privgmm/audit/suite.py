@@ -21,13 +21,28 @@ from privgmm.audit.endtoend import (
     isolation,
     opposite,
     refused_neighbour,
+    secure_releases,
     tiny_stage,
 )
 from privgmm.audit.findings import Finding, Report, within
+from privgmm.audit.grids import impossible_outputs, shuffled
+from privgmm.audit.guessing import ceiling_finding
 from privgmm.audit.masks import mask_findings
+from privgmm.audit.mutations import mutation_findings
+from privgmm.audit.prices import least_price, rounding_priced
+from privgmm.audit.real_releases import (
+    caps_hold,
+    fresh_jitter,
+    isolated_learner,
+    order_of_release,
+    persons_in_blocks,
+    rows_in_blocks,
+)
+from privgmm.audit.real_votes import vote_as_run
 from privgmm.audit.rounding import reference_free
 from privgmm.audit.sabotage import broken_findings
 from privgmm.audit.search import attack
+from privgmm.audit.secure import secure_origin, secure_spread
 from privgmm.audit.sketch_attacks import (
     account_findings,
     exactness_findings,
@@ -40,6 +55,7 @@ from privgmm.methods import registry
 from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.methods.method import Method
 from privgmm.methods.plan import Plan
+from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.sketch.features import SketchShape
@@ -58,6 +74,10 @@ class _Effort:
     """How hard it is tried: draws per check, and the size of the search for bad neighbours."""
 
     runs: int
+    releases: int
+    """Releases on each side of a pair, by the real test and mask."""
+    secure: int
+    """Draws of the secure sampler; and a fiftieth of them whole releases with it."""
     clouds: int
     climbs: int
     steps: int
@@ -66,10 +86,29 @@ class _Effort:
     """Whole sketched releases on each side, of each case."""
 
 
-_QUICK = _Effort(runs=100_000, clouds=2, climbs=1, steps=25, learner_blocks=20, sketched=(60, 60))
-_THOROUGH = _Effort(
-    runs=400_000, clouds=6, climbs=2, steps=200, learner_blocks=60, sketched=(200, 200, 150)
+_QUICK = _Effort(
+    runs=100_000,
+    releases=8_000,
+    secure=4_000,
+    clouds=2,
+    climbs=1,
+    steps=25,
+    learner_blocks=20,
+    sketched=(60, 60),
 )
+_THOROUGH = _Effort(
+    runs=400_000,
+    releases=60_000,
+    secure=100_000,
+    clouds=6,
+    climbs=2,
+    steps=200,
+    learner_blocks=60,
+    sketched=(200, 200, 150),
+)
+
+
+_NO_ATTACK = "stages that no attack is known for <= 0"
 
 
 # --------------------------------------------------------------------------- plans of methods
@@ -82,7 +121,13 @@ def _noise_attack(plan: Plan, effort: _Effort, *, first: bool) -> Attack:
         found = []
         for stage in plan.stages:
             found += _stage_findings(plan, stage, effort, first=first, rng=rng)
-        return found
+        if any(finding.claim == _NO_ATTACK for finding in found):
+            return found
+        found.append(least_price(plan))
+        if plan.votes and first:
+            found.append(rounding_priced(plan))
+        guesses = ceiling_finding(plan, draws=effort.runs, rng=rng)
+        return found if guesses is None else [*found, guesses]
 
     return run
 
@@ -96,6 +141,9 @@ def _stage_findings(
         # the tests of a method differ little with k and d: that of its first plan is enough
         if first:
             found.append(noise_of(stage.test))
+            found.append(vote_as_run(stage, plan.method))
+            if stage.n_components > 1:
+                found.append(shuffled(stage, plan.method, samples=100))
             if stage.price().gate:
                 found.append(tail(stage.test, plan.budget.delta, plan.method))
     sums = stage.row_sums(plan.n_features)
@@ -119,7 +167,7 @@ def _unattacked(plan: Plan, stage: Stage) -> Finding:
     """A stage that offers nothing to attack has not been audited, and says so."""
     return within(
         f"{stage.kind}, {plan.method}, k={plan.n_components}, d={plan.n_features}",
-        "stages that no attack is known for <= 0",
+        _NO_ATTACK,
         1,
         0,
         "give the stage noisy sums to attack (Stage.row_sums)",
@@ -197,11 +245,12 @@ def _release_attack(effort: _Effort) -> Attack:
     def run(rng: np.random.Generator) -> list[Finding]:
         found = []
         for k in (1, 2):
-            stage, runs = tiny_stage(k), effort.runs
+            stage, runs = tiny_stage(k), effort.releases
             found.append(
                 empirical_epsilon(opposite(stage), runs=runs, label="2 tau across", rng=rng)
             )
             found.append(refused_neighbour(boundary(stage), runs=runs, rng=rng))
+            found.append(secure_releases(opposite(stage), runs=effort.secure // 50))
         for learner in (BlockMoments(2), EM(2), StudentT()):
             blocks = rng.standard_normal((effort.learner_blocks, 40, 2))
             blocks[:, ::2, 0] += 6.0
@@ -211,8 +260,31 @@ def _release_attack(effort: _Effort) -> Attack:
     return run
 
 
-def _broken_attack(effort: _Effort) -> Attack:
-    return lambda rng: broken_findings(runs=effort.runs, samples=effort.runs, rng=rng)
+def _real_attack(effort: _Effort) -> Attack:
+    """What users call: the secure sampler, the order of things, blocks, persons, learners."""
+
+    def run(rng: np.random.Generator) -> list[Finding]:
+        return [
+            *secure_spread(draws=effort.secure),
+            secure_origin(),
+            order_of_release(),
+            caps_hold(),
+            rows_in_blocks(),
+            persons_in_blocks(),
+            isolated_learner(),
+            fresh_jitter(),
+            impossible_outputs(LiftedSpace(0.25), rng=rng),
+        ]
+
+    return run
+
+
+def _broken_attack(effort: _Effort, *, thorough: bool) -> Attack:
+    def run(rng: np.random.Generator) -> list[Finding]:
+        found = broken_findings(runs=effort.releases, samples=effort.runs, rng=rng)
+        return [*found, *mutation_findings()] if thorough else found
+
+    return run
 
 
 # ---------------------------------------------------------------------------------- the whole
@@ -226,6 +298,9 @@ def run_audit(
     progress: Progress | None = None,
 ) -> Report:
     """Attack every mechanism, and check that every deliberately broken variant is caught.
+
+    A thorough audit also changes single lines of the real code (`mutations`), some seventy of
+    them, one at a time, and lists for each the check that noticed.
 
     Parameters
     ----------
@@ -251,8 +326,8 @@ def run_audit(
         attacks.append(_refinement_attack)
     attacks += _core_attacks(methods, effort, thorough=thorough)
     if only is None:
-        attacks += [_rounding_attack, _release_attack(effort), _sketch_attack(effort)]
-        attacks.append(_broken_attack(effort))
+        attacks += [_rounding_attack, _release_attack(effort), _real_attack(effort)]
+        attacks += [_sketch_attack(effort), _broken_attack(effort, thorough=thorough)]
     findings: list[Finding] = []
     seeds = np.random.SeedSequence(rng).spawn(len(attacks))
     for i, (each, seed) in enumerate(zip(attacks, seeds, strict=True)):

@@ -31,7 +31,7 @@ from privgmm.stages.agreement.paper_space import PaperSpace
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return best_plan(40_000, epsilon=2.0, delta=1e-6, n_components=2, n_features=2)
+    return best_plan(40_000, method="lifted", epsilon=2.0, delta=1e-6, n_components=2, n_features=2)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_what_is_shown_has_the_law_of_the_mask() -> None:
     """Two samples, one by `masked_from`, one by the mask that releases run: same law."""
     item, space = _item(random_mixture(1, 2, rng=4)), LiftedSpace(0.3)
     other = farthest_from(item, 0.8)
-    pair, n = mask_pair(space, item, other), 2500
+    pair, n = mask_pair(space, item, other), 900
     source = noise_source(8)
     for from_a, target in ((True, item), (False, other)):
         seen = pair.draw(np.full(n, from_a), rng=np.random.default_rng(7))

@@ -110,27 +110,32 @@ def test_each_way_of_the_finish_costs_its_price_and_no_more() -> None:
         assert found[name].passed
     for name in ("sketch account, persons", "finish account, second sketch, persons"):
         assert found[name].measured == pytest.approx(1.0, abs=1e-6)
-    rich = found["finish account, rich mixture"]
-    assert rich.detail == "23 draws of one run"
-    assert 0.1 < rich.measured <= 1
+    # with much noise a component grows until one row hardly moves its sums
+    for name, draws, least in (("rich mixture", 23, 0.1), ("noisy EM", 13, 0.01)):
+        one = found[f"finish account, {name}"]
+        assert one.detail == f"{draws} draws of one run"
+        assert least < one.measured <= 1
     assert found["finish account, refinement"].detail == "1 draws of one run"
     assert all(f.passed for f in found.values())
 
 
-def test_the_account_is_that_of_what_was_priced() -> None:
+@pytest.mark.parametrize(
+    ("multiplier", "draws"), [(sketch_attacks.QUIET, 16 + 1 + 6), (1.5, 1 + 12)]
+)
+def test_the_account_is_that_of_what_was_priced(multiplier: float, draws: int) -> None:
     """The finish's many draws have multipliers that compose to its own, as the tap hears them."""
     heaps, parted = sketch_attacks.bimodal(200)
-    stage = Finish(1, 1, 200, SHAPE, 1.5)
+    stage = Finish(1, 1, 200, SHAPE, multiplier)
     first = sketch_attacks.first_sketch(heaps)
     pairs = wiretap.overheard(stage, heaps, parted, first, seed=1)
-    assert len(pairs) == 16 + 1 + 6
-    again = wiretap.overheard(BothWays(1, 1, 200, SHAPE, 1.5), heaps, parted, first, seed=1)
+    assert len(pairs) == draws
+    again = wiretap.overheard(BothWays(1, 1, 200, SHAPE, multiplier), heaps, parted, first, seed=1)
     assert len(again) == len(pairs) + 1
     for a, b in pairs:
         assert a.sigma == b.sigma
         assert np.array_equal(a.shown, b.shown)
     (curve,) = stage.price().curves
-    assert (2 * curve.values / ORDERS).min() == pytest.approx(1.5**-2)
+    assert (2 * curve.values / ORDERS).min() == pytest.approx(multiplier**-2)
 
 
 # --------------------------------------------------------------------------------- persons

@@ -1,0 +1,973 @@
+"""One line changed at a time, in the code that runs, and the check that notices.
+
+`sabotage` breaks rules in objects of its own. Here the real functions are changed: a line of their
+source is replaced, the function is compiled anew and put in place of the old one while a check of
+this audit runs. A line that privacy rests on, and that can be changed without any check failing,
+would be a hole in the audit. A mutation whose line is gone is an error: it must move with the code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import inspect
+import math
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from privgmm.audit.cores import Mechanism, findings_of, strain
+from privgmm.audit.counts import exact_sums, person_shift, row_shift
+from privgmm.audit.findings import Finding, caught, within
+from privgmm.audit.grids import impossible_outputs, mask_scale, shuffled, weight_scale
+from privgmm.audit.histograms import counts_move, lone_bins
+from privgmm.audit.masks import exact_mask
+from privgmm.audit.neighbours import Fits, Neighbours, cloud, extremes, fan
+from privgmm.audit.prices import least_price, rounding_priced
+from privgmm.audit.real_releases import (
+    caps_hold,
+    fresh_jitter,
+    isolated_learner,
+    order_of_release,
+    persons_in_blocks,
+    refined_plan,
+    rows_in_blocks,
+)
+from privgmm.audit.real_votes import examined_vote, printed_vote
+from privgmm.audit.rounding import reference_free
+from privgmm.audit.search import planted
+from privgmm.audit.secure import secure_origin, secure_spread
+from privgmm.audit.sketch_attacks import (
+    QUIET,
+    STANDARD,
+    bimodal,
+    first_sketch,
+    gaussian_rows,
+    persons_apart,
+    turned,
+)
+from privgmm.audit.wiretap import Heard, Side, Tap, account
+from privgmm.errors import InvalidInput
+from privgmm.methods import registry
+from privgmm.methods.lifted.method import LiftedMethod
+from privgmm.methods.plan import Plan
+from privgmm.mixture import Mixture
+from privgmm.stages.agreement.algorithm_1 import PopulousTest
+from privgmm.stages.agreement.lifted_space import LiftedSpace
+from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.stage import Agreement, AveragedAgreement
+from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.fixed_point import Persons
+from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.refinement.projection import preferred
+from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
+from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.finish import Finish
+from privgmm.stages.sketch.histogram_frame import HistogramFrame
+from privgmm.stages.sketch.stage import Sketch
+
+__all__ = ["MUTATIONS", "NAMED", "Mutation", "mutated", "mutation_findings"]
+
+Check = Callable[[], Finding]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutation:
+    """A line of the code, what becomes of it, and the check that must fail then.
+
+    Parameters
+    ----------
+    name : str
+    where : str
+        ``module:function`` or ``module:Class.method``, without the name of the package.
+    line, becomes : str
+        Part of its source, found there exactly once, and what it is replaced by.
+    check : callable
+        Gives the finding; must pass on the code as it is.
+    """
+
+    name: str
+    where: str
+    line: str
+    becomes: str
+    check: Check
+
+
+# ----------------------------------------------------------------------------- changing a line
+
+
+def _compiled(function: Any, module: Any, line: str, becomes: str, where: str) -> Any:
+    """The function with its line changed, as an object to put in its place."""
+    plain = function
+    for attribute in ("fget", "func", "__func__", "py_func", "__wrapped__"):
+        plain = getattr(plain, attribute, plain)
+    source = textwrap.dedent(inspect.getsource(plain))
+    if source.count(line) != 1:
+        raise InvalidInput(
+            f"a mutation of {where} changes {line!r}, which is there {source.count(line)} times: "
+            "it must move with the code"
+        )
+    kept = source.replace(line, becomes).split("\n")
+    # compiled kernels run as plain functions: the same numbers, slowly
+    while kept[0].startswith(("@nb.njit", "@njit")):
+        kept = kept[1:]
+    scope: dict[str, Any] = {}
+    code = compile("from __future__ import annotations\n" + "\n".join(kept), f"<{where}>", "exec")
+    exec(code, vars(module), scope)
+    return scope[plain.__name__]
+
+
+@contextlib.contextmanager
+def mutated(mutation: Mutation) -> Iterator[None]:
+    """While it lasts the line is changed, wherever the function is known."""
+    name, path = mutation.where.split(":")
+    module = importlib.import_module(f"privgmm.{name}")
+    owner: Any = module
+    *parents, last = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    old = inspect.getattr_static(owner, last)
+    new = _compiled(old, module, mutation.line, mutation.becomes, mutation.where)
+    places: list[tuple[Any, str]] = [(owner, last)]
+    if not parents:
+        # whoever imported the function by name has it too
+        places += [
+            (other, key)
+            for other in list(sys.modules.values())
+            if getattr(other, "__name__", "").startswith("privgmm") and other is not module
+            for key, value in list(vars(other).items())
+            if value is old
+        ]
+    try:
+        for place, key in places:
+            setattr(place, key, new)
+        if isinstance(new, functools.cached_property):
+            new.__set_name__(owner, last)
+        yield
+    finally:
+        for place, key in places:
+            setattr(place, key, old)
+
+
+# ------------------------------------------------------------------------- checks, ready to run
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def _plan(method: str, which: int = 0) -> Plan:
+    return registry.get(method).audited_plans(thorough=True)[which]
+
+
+def _stage(method: str) -> Agreement:
+    return _plan(method).agreement
+
+
+def _shaped(t: int, m: int, full: int, core: int, k: int, d: int) -> AveragedAgreement:
+    return LiftedMethod.shaped(t, m, full, core, n_components=k, n_features=d)
+
+
+def _core(stage: Agreement, key: str, pairs: str = "planted") -> Finding:
+    """The worst that one changed block does to a core."""
+    mechanism, rng = Mechanism(stage), _rng()
+    found = planted(mechanism, rng, clouds=2)
+    if pairs == "fan":
+        found = [
+            fan(stage, gap * stage.tau, np.pi / 2, rng, to=turn)
+            for gap in (1.2, 2.3)
+            for turn in (0.4, 0.8, 1.2)
+        ]
+    elif pairs == "wide":
+        found = [extremes(stage), *(cloud(stage, 0.1, rng) for _ in range(3))]
+    label = f"{stage.shape}, {pairs}"
+    return findings_of(label, [(strain(mechanism, one), one.name) for one in found], only=(key,))[0]
+
+
+def _flanked() -> Finding:
+    """Three heaps of fits that just count as members, until one block of the core is lost.
+
+    They lie tau from the core on one side of it, and a little more than tau from each other.
+    """
+    core, heap = 19, 14
+    t = core + 3 * heap
+    stage = _shaped(t, core + heap, t - 1, core - 1, 1, 2)
+    fits = Fits.equal(t, 1, 2)
+    means, factors = fits.means.copy(), fits.cholesky.copy()
+    for number in range(3):
+        # about 68 degrees apart: moves of either mean, and of a width
+        towards = np.eye(3)[number] + 0.22
+        x, y, width = 0.97 * stage.tau * towards / np.linalg.norm(towards)
+        span = slice(core + number * heap, core + (number + 1) * heap)
+        means[span, 0] += np.array([x, y]) / math.sqrt(2)
+        factors[span, 0, 0, 0] *= math.exp(width / 2)
+    first = dataclasses.replace(fits, means=means, cholesky=factors)
+    lost = means.copy()
+    lost[1] += 1e6
+    pair = Neighbours(first, dataclasses.replace(first, means=lost), 1, "flanked")
+    found = strain(Mechanism(stage), pair)
+    return findings_of(stage.shape, [(found, pair.name)], only=("move",))[0]
+
+
+_VOTE = AgreementTest(60, 1.0, 4.0, 15, 31, 38, 36)
+
+
+def _vote() -> Finding:
+    return examined_vote(_VOTE, "m=31 M=38 G=36")
+
+
+def _printed() -> Finding:
+    return printed_vote(PopulousTest(60, 0.1, 0.8, 1e-3))
+
+
+def _spread_of(law: str) -> Check:
+    return lambda: secure_spread(draws=12_000, only=law)[0]
+
+
+_FAR = Mixture([0.5, 0.5], [[0.0], [1e3]], [[[1.0]], [[1.0]]])
+
+
+def _refinement_sides() -> tuple[Side, Side]:
+    """A row at the edge of one component goes to the edge of the other: as far as any can."""
+    rows = np.concatenate([gaussian_rows(60, 1), 1e3 + gaussian_rows(60, 1)])
+    other = rows.copy()
+    rows[0], other[0] = 2.0 * (1 - 1e-12), 1e3 + 2.0 * (1 - 1e-12)
+    return Side(rows), Side(other)
+
+
+def _refinement() -> Finding:
+    return account(Refinement((5.0, 5.0), (2.0, 2.0)), *_refinement_sides(), _FAR, label="far")
+
+
+def _refinement_twice() -> Finding:
+    """Two steps, the second with far less noise: what it costs must be in the price."""
+    return account(Refinement((50.0, 5.0), (2.0, 2.0)), *_refinement_sides(), _FAR, label="twice")
+
+
+def _one_step() -> Finding:
+    return account(Refinement((5.0,), (2.0,)), *_refinement_sides(), _FAR, label="far, one step")
+
+
+def _refinement_rows() -> Finding:
+    return row_shift(Refinement((5.0,), (2.0,)), n_features=1, tries=60, rng=_rng())
+
+
+def _refinement_persons() -> Finding:
+    return person_shift(Refinement((5.0,), (2.0,)), n_features=1, rng=_rng())
+
+
+_N = 200
+
+
+def _sketch() -> Finding:
+    plain, moved = turned(_N)
+    return account(Sketch(SketchShape.default(1), 1.5, _N, 1), plain, moved, STANDARD, label="turn")
+
+
+def _sketch_persons() -> Finding:
+    one, other = persons_apart(_N)
+    stage = Sketch(SketchShape.default(1), 1.5, _N, 1)
+    return account(stage, one, other, STANDARD, label="persons")
+
+
+def _sketch_rows() -> Finding:
+    return row_shift(Sketch(SketchShape.default(1), 1.5, _N, 1), n_features=1, tries=60, rng=_rng())
+
+
+def _second_sketch() -> Finding:
+    plain, moved = turned(_N)
+    finish = Finish(1, 1, _N, SketchShape.default(1), 1.5)
+    return account(finish, plain, moved, first_sketch(plain), label="second sketch")
+
+
+def _rich() -> Finding:
+    heaps, parted = bimodal(_N)
+    finish = Finish(1, 1, _N, SketchShape.default(1), QUIET)
+    return account(finish, heaps, parted, first_sketch(heaps), label="rich mixture")
+
+
+def _noisy_vote() -> Finding:
+    """A vote among three, by the real code: a row that likes one best comes to like the others."""
+    rows = gaussian_rows(50, 1)
+    places = [Mixture([1.0], [[place]], [[[1.0]]]) for place in (0.0, 50.0, 60.0)]
+    heard: list[list[Heard]] = []
+    for value in (-500.0, 500.0):
+        rows[0] = value
+        tap = Tap(0, heard[0] if heard else ())
+        preferred(rows, places, Persons.of(50, None), clip=2.0, multiplier=3.0, source=tap)
+        heard.append(tap.heard)
+    gaps = [
+        float(np.linalg.norm((a.sums - b.sums).astype(np.float64))) / a.sigma
+        for a, b in zip(*heard, strict=True)
+    ]
+    return within(
+        "vote among mixtures",
+        "cost of the draw on neighbours / priced <= 1",
+        9.0 * sum(gap**2 for gap in gaps) if gaps else math.inf,
+        1 + 1e-9,
+        "one row of fifty replaced",
+    )
+
+
+def _finish_rows(which: int) -> Check:
+    """One of the sums of the finish: a second sketch, moments of three kinds, a vote."""
+
+    def check() -> Finding:
+        finish = Finish(1, 1, _N, SketchShape.default(1), 1.5)
+        chosen = _Only(finish, which)
+        return row_shift(chosen, n_features=1, tries=40, rng=_rng())  # type: ignore[arg-type]  # has what it needs
+
+    return check
+
+
+class _Only:
+    """One of the sums of a stage, to be attacked by itself."""
+
+    kind = "finish"
+
+    def __init__(self, stage: Finish, which: int) -> None:
+        self.stage, self.which = stage, which
+
+    def row_sums(self, n_features: int) -> Any:
+        return (self.stage.row_sums(n_features)[self.which],)
+
+
+def _frame() -> HistogramFrame:
+    return HistogramFrame(
+        n_features=1,
+        scale_sigma=2.0,
+        location_sigma=3.0,
+        miss=1e-3,
+        multipliers=(5.0,),
+        radius=2.0,
+    )
+
+
+def _bins(which: int) -> Check:
+    return lambda: lone_bins(_frame())[which]
+
+
+def _counts() -> Finding:
+    return counts_move(_frame(), rng=_rng())
+
+
+def _histogram_account() -> Finding:
+    """Counts alone: a row goes from one crowded bin to another, and its pair with it."""
+    rows = np.concatenate([np.zeros((100, 1)), np.full((100, 1), 1000.0)])
+    rows += 1e-3 * gaussian_rows(200, 1)
+    other = rows.copy()
+    other[0] = 1000.0
+    stage = dataclasses.replace(_frame(), multipliers=())
+    return account(stage, Side(rows), Side(other), None, label="crowded bins")
+
+
+def _moments() -> Finding:
+    public = Mixture([1.0], [[0.0]], [[[1.0]]])
+
+    def sums(part: Any, member: Any) -> Any:
+        return winsorised_sums(part, public, Moments(2.0), Persons.of(len(part), member))[0]
+
+    return exact_sums("moments, d=1", sums, 2 * gaussian_rows(60, 1), rng=_rng())
+
+
+def _grid() -> Finding:
+    return impossible_outputs(LiftedSpace(0.25), outputs=20, rng=_rng())
+
+
+def _mask(method: str) -> Check:
+    return lambda: mask_scale(_stage(method), method, samples=16_000, rng=_rng())
+
+
+def _exact(method: str) -> Check:
+    return lambda: exact_mask(_stage(method), method, rng=_rng())
+
+
+def _order(method: str) -> Check:
+    return lambda: shuffled(_stage(method), method, samples=100)
+
+
+def _price(method: str, which: int = 0) -> Check:
+    return lambda: least_price(_plan(method, which))
+
+
+def _rounding(method: str) -> Check:
+    return lambda: rounding_priced(_plan(method))
+
+
+def _refined_price() -> Finding:
+    return least_price(refined_plan())
+
+
+# ------------------------------------------------------------------------------- the mutations
+
+_VOTES, _SPACE = "stages.agreement.votes", "stages.agreement.lifted_space"
+_PAPER, _GRID = "stages.agreement.paper_space", "stages.agreement.public_grid"
+_ALGORITHM, _STAGE = "stages.agreement.algorithm_1", "stages.agreement.stage"
+_NOISE, _MOMENTS = "privacy.noise", "stages.refinement.noisy_moments"
+_WINSORISED, _VOTING = "stages.refinement.winsorised", "stages.refinement.projection"
+_SKETCH, _FEATURES = "stages.sketch.stage", "stages.sketch.features"
+_FINISH, _HISTOGRAM = "stages.sketch.finish", "stages.sketch.histogram_frame"
+_RELEASE, _COMPOSITION = "release", "privacy.composition"
+
+NAMED: tuple[Mutation, ...] = (
+    Mutation(
+        "the vote passes always",
+        f"{_VOTES}:AgreementTest.examine",
+        "passed=seen.may_pass and noisy >= self.threshold",
+        "passed=True",
+        _vote,
+    ),
+    Mutation(
+        "the guard h >= 0 dropped",
+        f"{_VOTES}:AgreementTest.examine",
+        "passed=seen.may_pass and noisy >= self.threshold",
+        "passed=noisy >= self.threshold",
+        _vote,
+    ),
+    Mutation(
+        "a tenth less secure noise",
+        f"{_NOISE}:SecureNoise.discrete_gaussian",
+        "float(sigma)",
+        "0.9 * float(sigma)",
+        _spread_of("discrete Gaussian"),
+    ),
+    Mutation(
+        "NumPy's generator instead of the secure one",
+        f"{_NOISE}:noise_source",
+        "return SecureNoise()",
+        "return SeededNoise(np.random.default_rng())",
+        secure_origin,
+    ),
+    Mutation(
+        "refinement uses its noise twice",
+        f"{_MOMENTS}:refine",
+        "noise = rng.discrete_gaussian(sigma, sums.size).reshape(sums.shape)",
+        "noise = noise if step else rng.discrete_gaussian(sigma, sums.size).reshape(sums.shape)",
+        _refinement,
+    ),
+)
+"""Those that an audit is most often asked about."""
+
+MUTATIONS: tuple[Mutation, ...] = (
+    *NAMED,
+    # noise and where it comes from
+    Mutation(
+        "a tenth less secure Laplace noise",
+        f"{_NOISE}:SecureNoise.laplace",
+        "float(scale)",
+        "0.9 * float(scale)",
+        _spread_of("truncated Laplace"),
+    ),
+    Mutation(
+        "discrete Gaussians from NumPy inside the secure source",
+        f"{_NOISE}:SecureNoise.discrete_gaussian",
+        "np.asarray(_opendp_gaussian(int, float(sigma))([0] * size), dtype=np.int64)",
+        "np.rint(sigma * np.random.default_rng().standard_normal(size)).astype(np.int64)",
+        secure_origin,
+    ),
+    Mutation(
+        "shuffles from NumPy inside the secure source",
+        f"{_NOISE}:SecureNoise.permutation",
+        "secrets.SystemRandom().shuffle(order)",
+        "np.random.shuffle(order)",
+        secure_origin,
+    ),
+    Mutation(
+        "noise of 32 bits",
+        f"{_NOISE}:_opendp_gaussian",
+        'atom_domain(T="i64")',
+        'atom_domain(T="i32")',
+        _spread_of("wide discrete Gaussian"),
+    ),
+    Mutation(
+        "fine noise of one level",
+        f"{_NOISE}:fine_normal",
+        "for _ in range(levels):",
+        "for _ in range(1):",
+        _grid,
+    ),
+    # the vote
+    Mutation(
+        "a tenth less noise on the count",
+        f"{_VOTES}:AgreementTest.examine",
+        "discrete_gaussian(self.sigma, 1)",
+        "discrete_gaussian(0.9 * self.sigma, 1)",
+        _vote,
+    ),
+    Mutation(
+        "the threshold without its margin",
+        f"{_VOTES}:AgreementTest.examine",
+        "noisy >= self.threshold",
+        "noisy >= 0",
+        _vote,
+    ),
+    Mutation(
+        "friends at twice the radius",
+        f"{_VOTES}:friend_counts",
+        "distances <= radius",
+        "distances <= 2 * radius",
+        lambda: _core(_shaped(31, 20, 20, 20, 1, 2), "diameter"),
+    ),
+    Mutation(
+        "an h-index that does not climb",
+        f"{_VOTES}:h_index",
+        ">= full + h",
+        ">= full",
+        lambda: _core(_shaped(31, 17, 20, 15, 2, 2), "statistic"),
+    ),
+    Mutation(
+        "weights without a ramp",
+        f"{_VOTES}:AgreementTest.ramp_weights",
+        "np.clip((counts - self.member + 1) / self.ramp, 0.0, 1.0)",
+        "np.where(counts >= self.member, 1.0, 0.0)",
+        _flanked,
+    ),
+    Mutation(
+        "a core that counts as one block",
+        f"{_VOTES}:core_sensitivity",
+        "(1 + (test.n_blocks - test.core) / test.ramp) / test.core",
+        "0.1 / test.core",
+        lambda: _core(_shaped(31, 20, 20, 20, 1, 2), "move", "wide"),
+    ),
+    Mutation(
+        "the printed vote passes always",
+        f"{_ALGORITHM}:PopulousTest.examine",
+        "passed=enough and seen.may_pass",
+        "passed=True",
+        _printed,
+    ),
+    Mutation(
+        "the printed threshold without its margin",
+        f"{_ALGORITHM}:PopulousTest.threshold",
+        "_PASS_SHARE + self.noise.bound",
+        "_PASS_SHARE",
+        _printed,
+    ),
+    Mutation(
+        "half the noise of the printed vote",
+        f"{_ALGORITHM}:PopulousTest.noise",
+        "TruncatedLaplace(2 / self.n_blocks",
+        "TruncatedLaplace(1 / self.n_blocks",
+        _printed,
+    ),
+    # what is masked
+    Mutation(
+        "one fit masked with noise for the mean",
+        f"{_SPACE}:LiftedSpace.representative",
+        "share = weights[members] / weights[members].sum()",
+        "share = (members == reference).astype(np.float64)",
+        lambda: _core(_shaped(31, 20, 20, 20, 1, 2), "move", "wide"),
+    ),
+    Mutation(
+        "fits however flat are compared",
+        f"{_SPACE}:LiftedSpace.distances",
+        "distances[flat], distances[:, flat] = np.inf, np.inf",
+        "flat[:] = False",
+        lambda: reference_free(_shaped(31, 20, 20, 20, 1, 2), rng=_rng()),
+    ),
+    Mutation(
+        "labels that blur are compared",
+        f"{_SPACE}:LiftedSpace.distances",
+        "if items.n_components == 1:",
+        "if True:",
+        lambda: _core(_shaped(31, 17, 17, 17, 2, 2), "diameter", "fan"),
+    ),
+    Mutation(
+        "a mean that moves half as far as it does",
+        f"{_SPACE}:averaged_move",
+        "2 * reach * move",
+        "0.1 * reach * move",
+        lambda: _core(_shaped(31, 20, 20, 20, 1, 2), "move", "wide"),
+    ),
+    Mutation(
+        "a picked fit that moves half as far as it does",
+        f"{_STAGE}:PickedAgreement.gamma",
+        "math.expm1(2 * math.log1p(self.tau))",
+        "math.expm1(0.9 * math.log1p(self.tau))",
+        lambda: _core(registry.get("tight").attacked_cores(thorough=False)[0].agreement, "move"),
+    ),
+    # masks
+    Mutation(
+        "a tenth less noise in the lifted mask",
+        f"{_GRID}:lifted_on_grid",
+        "_noisy_identity(rng, n, p, eta, bits)",
+        "_noisy_identity(rng, n, p, 0.9 * eta, bits)",
+        _mask("lifted"),
+    ),
+    Mutation(
+        "a tenth less noise on covariances",
+        f"{_PAPER}:PaperSpace.mask_covariance",
+        "eta=self.eta_cov",
+        "eta=0.9 * self.eta_cov",
+        _mask("tight"),
+    ),
+    Mutation(
+        "a tenth less noise on means",
+        f"{_PAPER}:PaperSpace.mask_mean",
+        "eta=self.eta_mean",
+        "eta=0.9 * self.eta_mean",
+        _mask("tight"),
+    ),
+    Mutation(
+        "a tenth less noise on weights",
+        f"{_PAPER}:PaperSpace.mask_weight",
+        "eta=self.eta_weight",
+        "eta=0.9 * self.eta_weight",
+        lambda: weight_scale(PaperSpace(0.1, 0.1, 0.1), "paper", rng=_rng()),
+    ),
+    Mutation(
+        "components in the order of their labels",
+        f"{_SPACE}:LiftedSpace.mask",
+        "order = rng.permutation(len(item.weights))",
+        "order = np.arange(len(item.weights))",
+        _order("lifted"),
+    ),
+    Mutation(
+        "components of Algorithm 2 in order",
+        f"{_PAPER}:PaperSpace.mask",
+        "order = rng.permutation(item.n_components)",
+        "order = np.arange(item.n_components)",
+        _order("paper"),
+    ),
+    Mutation(
+        "means off the public grid",
+        f"{_GRID}:_settled_means",
+        "return _real(cells, widths.exponents - GRID_BITS)",
+        "return _real(wanted, widths.exponents - precision)",
+        _grid,
+    ),
+    Mutation(
+        "means that follow the grid of the input",
+        f"{_GRID}:_settled_means",
+        "cells[:, i], errors[:, i] = _rounded(wanted[:, i] + down, precision)",
+        "cells[:, i] = (wanted[:, i] + down) // (3 << (precision - GRID_BITS)) * 3",
+        _grid,
+    ),
+    Mutation(
+        "a lifted mask priced at half its distance",
+        f"{_SPACE}:LiftedSpace.mask_curve",
+        "lifted_mask_curve(gamma, self.eta",
+        "lifted_mask_curve(gamma / 2, self.eta",
+        _exact("lifted"),
+    ),
+    Mutation(
+        "a picked mask priced at half its distance",
+        f"{_PAPER}:PaperSpace.mask_curve",
+        "paper_mask_curve(gamma, ",
+        "paper_mask_curve(gamma / 2, ",
+        _exact("tight"),
+    ),
+    # prices
+    Mutation(
+        "k components at the price of one",
+        f"{_STAGE}:ExactAgreement.price",
+        "mask * self.n_components",
+        "mask",
+        _price("tight", 2),
+    ),
+    Mutation(
+        "a paper plan at a quarter of its delta",
+        f"{_STAGE}:PaperAgreement.price",
+        "4 * math.exp(e) * dl",
+        "dl",
+        _price("paper"),
+    ),
+    Mutation(
+        "misrounding left out of the price",
+        f"{_STAGE}:ExactAgreement.price",
+        "rounding=self.misrounding",
+        "rounding=0.0",
+        _rounding("lifted"),
+    ),
+    Mutation(
+        "misrounding left out of the paper's price",
+        f"{_STAGE}:PaperAgreement.price",
+        " + self.misrounding",
+        "",
+        _rounding("paper"),
+    ),
+    Mutation(
+        "refinement at the price of its first step",
+        f"{_MOMENTS}:Refinement.price",
+        "tuple(map(gaussian_curve, self.multipliers))",
+        "(gaussian_curve(self.multipliers[0]),)",
+        _refinement_twice,
+    ),
+    Mutation(
+        "a sketch at half its price",
+        f"{_SKETCH}:Sketch.price",
+        "gaussian_curve(self.multiplier)",
+        "gaussian_curve(1.5 * self.multiplier)",
+        _sketch,
+    ),
+    Mutation(
+        "histograms at the price of counts that move by one",
+        f"{_HISTOGRAM}:HistogramFrame.price",
+        "gaussian_curve(sigma / root_two,",
+        "gaussian_curve(sigma,",
+        _histogram_account,
+    ),
+    # refinement
+    Mutation(
+        "a tenth less noise in refinement",
+        f"{_MOMENTS}:Refinement.sigma",
+        "return self.multipliers[step]",
+        "return 0.9 * self.multipliers[step]",
+        _one_step,
+    ),
+    Mutation(
+        "refinement without noise",
+        f"{_MOMENTS}:refine",
+        "(sums + noise)",
+        "(sums + 0)",
+        _refinement,
+    ),
+    Mutation(
+        "rows beyond R count for refinement",
+        f"{_MOMENTS}:add_moments",
+        "if squares[a] > radius * radius:",
+        "if squares[a] > 9 * radius * radius:",
+        _refinement_rows,
+    ),
+    Mutation(
+        "a person's rows added up in refinement",
+        f"{_MOMENTS}:add_moments",
+        "(2 * person[a, j] + size) // (2 * size)",
+        "person[a, j]",
+        _refinement_persons,
+    ),
+    # sketch
+    Mutation(
+        "a tenth less noise on a sketch",
+        f"{_SKETCH}:Sketch.sigma",
+        "self.multiplier * self.integer_sensitivity",
+        "0.9 * self.multiplier * self.integer_sensitivity",
+        _sketch,
+    ),
+    Mutation(
+        "a sketch without noise",
+        f"{_SKETCH}:PreparedSketch.draw",
+        "self._values(self.sums + noise)",
+        "self._values(self.sums)",
+        _sketch,
+    ),
+    Mutation(
+        "waves that move by one",
+        f"{_FEATURES}:integer_sensitivity",
+        "exact = scale * shape.sensitivity",
+        "exact = scale",
+        _sketch_rows,
+    ),
+    Mutation(
+        "flat weights of waves",
+        f"{_FEATURES}:SketchShape.weights",
+        "2.0 * np.arange(count, 0, -1) / (count * (count + 1))",
+        "np.full(count, 1.0 / count)",
+        _sketch_rows,
+    ),
+    Mutation(
+        "a person's waves added up",
+        f"{_FEATURES}:_by_person",
+        "if member is None:",
+        "if True:",
+        _sketch_persons,
+    ),
+    # finish
+    Mutation(
+        "every part of the finish takes the whole account",
+        f"{_FINISH}:Finish.part",
+        "self.multiplier / math.sqrt(share)",
+        "0.5 * self.multiplier",
+        _rich,
+    ),
+    Mutation(
+        "a second sketch with half the noise",
+        f"{_FINISH}:PreparedFinish._second_sketch",
+        "again = self.stage.again",
+        "again = dataclasses.replace(self.stage.again, multiplier=self.stage.multiplier / 2)",
+        _second_sketch,
+    ),
+    Mutation(
+        "a vote without a clip",
+        f"{_VOTING}:vote_sums",
+        "np.clip(np.nan_to_num(differences, nan=0.0), -clip, clip) / clip",
+        "np.clip(np.nan_to_num(differences, nan=0.0), -9 * clip, 9 * clip) / clip",
+        _noisy_vote,
+    ),
+    Mutation(
+        "a vote that moves by one",
+        f"{_VOTING}:vote_sensitivity",
+        "unit * 2 *",
+        "unit * 1 *",
+        _noisy_vote,
+    ),
+    Mutation(
+        "a vote without noise",
+        f"{_VOTING}:preferred",
+        "noisy = sums + source.discrete_gaussian(sigma, sums.size)",
+        "noisy = sums",
+        _noisy_vote,
+    ),
+    Mutation(
+        "a quarter of the noise on noisy EM",
+        f"{_WINSORISED}:noisy_moments_of",
+        "multiplier * sensitivity",
+        "0.25 * multiplier * sensitivity",
+        _rich,
+    ),
+    Mutation(
+        "moments that move by one",
+        f"{_WINSORISED}:moment_sensitivity",
+        "unit * moments.sensitivity",
+        "unit * 0.7 * moments.sensitivity",
+        _finish_rows(1),
+    ),
+    # histograms
+    Mutation(
+        "bins of one row shown",
+        f"{_HISTOGRAM}:Histogram.released",
+        "noisy >= threshold",
+        "noisy >= 1",
+        _bins(1),
+    ),
+    Mutation(
+        "a threshold that forgets the row itself",
+        f"{_HISTOGRAM}:HistogramFrame.scale_threshold",
+        "1 + _upper_point",
+        "0 + _upper_point",
+        _bins(1),
+    ),
+    Mutation(
+        "the shortfall of histograms left out",
+        f"{_HISTOGRAM}:HistogramFrame.price",
+        "self.shortfall",
+        "0.0",
+        _bins(2),
+    ),
+    Mutation(
+        "half the noise on counts",
+        f"{_HISTOGRAM}:Histogram.released",
+        "discrete_gaussian(sigma, ",
+        "discrete_gaussian(sigma / 2, ",
+        _histogram_account,
+    ),
+    Mutation(
+        "rows in two pairs",
+        f"{_HISTOGRAM}:HistogramFrame.prepare",
+        "work.units[order[half : 2 * half]]",
+        "np.roll(work.units[order[:half]], 1)",
+        _counts,
+    ),
+    # releases, persons, learners, ledgers, jitter
+    Mutation(
+        "noise before the ledger knows",
+        f"{_RELEASE}:PreparedRelease.draw",
+        "intent, entry, mark = None, None, None",
+        "intent, entry, mark = (source.discrete_gaussian(1.0, 1), None, None, None)[1:]",
+        order_of_release,
+    ),
+    Mutation(
+        "a plan beyond its budget runs",
+        f"{_RELEASE}:prepare",
+        "if not plan.budget.covers(spent):",
+        "if False:",
+        order_of_release,
+    ),
+    Mutation(
+        "a release drawn twice",
+        f"{_RELEASE}:PreparedRelease.draw",
+        "if self._drawn:",
+        "if False:",
+        order_of_release,
+    ),
+    Mutation(
+        "a failing ledger takes the result along",
+        f"{_RELEASE}:PreparedRelease.draw",
+        "intent.conclude(released=result.released)",
+        "pass",
+        order_of_release,
+    ),
+    Mutation(
+        "a cap that admits everything",
+        f"{_COMPOSITION}:Measure.admits",
+        "return epsilon >= 0 and delta >= 0",
+        "return True",
+        caps_hold,
+    ),
+    Mutation(
+        "all rows of a person go into blocks",
+        f"{_RELEASE}:_units",
+        "return chosen, member",
+        "return np.arange(len(rows), dtype=np.int64), member",
+        persons_in_blocks,
+    ),
+    Mutation(
+        "rows dealt into several blocks",
+        "stages.agreement.blocks:deal",
+        "order += np.arange(s, dtype=np.int64)[:, None] * n_blocks",
+        "order += 0",
+        rows_in_blocks,
+    ),
+    Mutation(
+        "a foreign learner keeps its memory",
+        "learners.isolation:fit_one_by_one",
+        "own = copied(learner)",
+        "own = learner",
+        isolated_learner,
+    ),
+    Mutation(
+        "a foreign learner sees all blocks",
+        "learners.isolation:fit_apart",
+        "return fit_one_by_one(learner, blocks, seeds, n_components)",
+        'return BlockFits(learner.fit_blocks(blocks, rng=seeds), [""] * len(blocks))',
+        isolated_learner,
+    ),
+    Mutation(
+        "jitter that anybody can repeat",
+        "data.jitter:jittered",
+        "_secret(rows.shape) if rng is None else",
+        "np.random.default_rng(0).random(rows.shape) if rng is None else",
+        fresh_jitter,
+    ),
+)
+"""All of them, those of `NAMED` first."""
+
+
+def mutation_findings(mutations: tuple[Mutation, ...] = MUTATIONS) -> list[Finding]:
+    """Every mutation against its check: caught if the check fails, and fails because of it.
+
+    The same check on the code as it is must pass, or it would catch anything.
+    """
+    found, sound = [], {}
+    for mutation in mutations:
+        if mutation.check not in sound:
+            sound[mutation.check] = mutation.check()
+        whole = sound[mutation.check]
+        with mutated(mutation):
+            changed = _finding(mutation)
+        verdict = caught(mutation.name, changed)
+        if not whole.passed:
+            verdict = dataclasses.replace(
+                verdict, passed=False, detail=f"the check fails on the code as it is: {whole}"
+            )
+        where = mutation.where.rpartition(":")[2]
+        found.append(
+            dataclasses.replace(verdict, detail=f"{where}: {mutation.becomes}; {verdict.detail}")
+        )
+    return found
+
+
+def _finding(mutation: Mutation) -> Finding:
+    """What the check says of the changed code; code that no longer runs at all is not caught."""
+    try:
+        return mutation.check()
+    except InvalidInput as problem:
+        # the isolation of learners and the form of a plan are checked by the code itself
+        return Finding(
+            f"{mutation.where}", "runs at all", 1.0, 0.0, passed=False, detail=str(problem)
+        )

@@ -1,4 +1,4 @@
-"""What is written down: receipts that prove themselves, bundles, notebooks.
+"""What is written down: receipts that can be checked and signed, bundles, notebooks.
 
-The next room is the front doors: `estimator` and `cli`.
+`files` says how such files are written. The next room is the front doors: `estimator` and `cli`.
 """

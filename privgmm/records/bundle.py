@@ -23,10 +23,12 @@ import pyarrow.parquet as pq
 from privgmm.arrays import whole_number
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
+from privgmm.records.files import write_whole
 from privgmm.records.notebook import as_notebook
-from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt, write_whole
+from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt
 from privgmm.release import Outcome
 from privgmm.results import Refusal, Release
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = ["BUNDLE_ROOM", "bundle_bytes", "check_figures", "make_bundle"]
 
@@ -57,15 +59,16 @@ def make_bundle(
     Parameters
     ----------
     source : Outcome, Release or receipt
-        Of an outcome the public result is used and nothing else.
+        Of an outcome the public result is used and nothing else. A seeded one makes a bundle too,
+        which says throughout that it is a demonstration.
     path : path
-        The file; it is there whole or not at all.
+        The file; it is there whole or not at all, and its owner alone can read it.
     n_rows : int
         Synthetic rows, drawn from the released mixture.
     seed : int
         Draws them. The same receipt and seed give the same bytes.
     columns : sequence of str, optional
-        The d names; ``x1 … xd`` by default.
+        The d names; by default those in the receipt, else ``x1 … xd``.
 
     Returns
     -------
@@ -91,6 +94,8 @@ def bundle_bytes(
     check_figures()
     receipt = _receipt(source)
     mixture = Mixture.from_dict(receipt["mixture"])
+    if columns is None:
+        columns = receipt.get("columns")
     names = _names(columns, mixture.n_features)
     n = whole_number(n_rows, "n_rows", 1)
     rows = mixture.sample(n, rng=np.random.default_rng(whole_number(seed, "seed", 0)))
@@ -102,7 +107,7 @@ def bundle_bytes(
         "README.txt": _readme(receipt, n),
         "receipt.json": receipt_text(receipt),
         "figure.html": _figure(receipt, mixture, names),
-        "notebook.ipynb": _notebook(names),
+        "notebook.ipynb": _notebook(names, looks=receipt.get("sketch") is not None),
         "synthetic.csv": csv_file.getvalue(),
         "synthetic.parquet": parquet_file.getvalue(),
     }
@@ -118,7 +123,7 @@ def bundle_bytes(
 
 
 def _receipt(source: object) -> dict[str, Any]:
-    """A receipt that verifies and holds a mixture."""
+    """A receipt that is intact and holds a mixture."""
     if isinstance(source, Outcome):
         source = source.result
     if isinstance(source, Release | Refusal):
@@ -128,7 +133,7 @@ def _receipt(source: object) -> dict[str, Any]:
             f"source must be an Outcome, a Release or a receipt, got {type(source).__name__}"
         )
     found = verify_receipt(source)
-    if not found:
+    if not found.intact:
         raise InvalidInput(f"the receipt does not verify: {'; '.join(found.problems)}")
     if source["mixture"] is None:
         raise InvalidInput("the receipt is one of a refusal: there is no mixture to draw from")
@@ -146,7 +151,9 @@ def _figure(receipt: Mapping[str, Any], mixture: Mixture, names: Sequence[str]) 
     """A page of its own, script included."""
     from privgmm.figures.mixtures import figure_alt_text, mixtures_figure
 
-    figure = mixtures_figure(private=mixture, columns=names)
+    written = receipt.get("standard_errors")
+    errors = None if written is None else StandardErrors.from_dict(written)
+    figure = mixtures_figure(private=mixture, errors=errors, columns=names)
     words = figure_alt_text(private=mixture, columns=names)
     drawing = figure.to_html(full_html=False, include_plotlyjs=True, div_id="mixture")
     return (
@@ -157,7 +164,8 @@ def _figure(receipt: Mapping[str, Any], mixture: Mixture, names: Sequence[str]) 
     )
 
 
-def _notebook(names: Sequence[str]) -> str:
+def _notebook(names: Sequence[str], *, looks: bool) -> str:
+    """Cells that check the receipt and use it; with a sketch, also looks at that."""
     return as_notebook(
         [
             (
@@ -165,15 +173,20 @@ def _notebook(names: Sequence[str]) -> str:
                 "# A private Gaussian mixture\n\nKeep this notebook beside `receipt.json`. It "
                 "needs `pip install 'privgmm[app]'` and no data.",
             ),
-            ("markdown", "The receipt, checked: its hash, and what its plan costs, priced afresh."),
+            (
+                "markdown",
+                "The receipt, checked: its hash, and what its plan costs, priced afresh; and what "
+                "no such check can show.",
+            ),
             (
                 "code",
                 "import json\nfrom pathlib import Path\n\nfrom privgmm import verify_receipt\n\n"
                 'content = Path("receipt.json").read_bytes()\n'
                 "found = verify_receipt(content)\n"
-                "if not found:\n    raise ValueError(found.problems)\n"
+                "if not found.intact:\n    raise ValueError(found.problems)\n"
                 "receipt = json.loads(content)\n"
-                'print(receipt["guarantee"]["words"])',
+                'print(receipt["guarantee"]["words"])\n'
+                'print(*found.words, sep="\\n")',
             ),
             ("markdown", "What was released."),
             (
@@ -193,12 +206,46 @@ def _notebook(names: Sequence[str]) -> str:
                 "from privgmm.figures.mixtures import mixtures_figure\n\n"
                 "mixtures_figure(private=mixture, columns=columns)",
             ),
+            *(_looks(len(names)) if looks else []),
         ]
     )
 
 
+def _looks(d: int) -> list[tuple[str, str]]:
+    """Cells that go on from the sketch: other numbers of components, and the density itself."""
+    picture = (
+        "curve_figure(sketch.curve(columns[0]), mixture=mixture)"
+        if d == 1
+        else "image_figure(sketch.image(columns[:2]), mixture=mixture)"
+    )
+    return [
+        (
+            "markdown",
+            "The receipt also holds the noisy sketch that the mixture was found in. It was paid "
+            "for once: other fits cost nothing, and everybody gets the same ones.",
+        ),
+        (
+            "code",
+            "from privgmm import sketch_of\n\n"
+            "sketch = sketch_of(receipt).with_columns(columns)\n"
+            "print(sketch.choice(4))\n"
+            "fit = sketch.fit(mixture.n_components)\n"
+            "print(fit.verdict)\n"
+            "for weight, off in zip(\n"
+            "    fit.mixture.weights, fit.standard_errors.weights, strict=True\n"
+            "):\n"
+            '    print(f"weight {weight:.4f} ± {off:.2g}")',
+        ),
+        ("markdown", "The density as the sketch shows it, to be published like the rest."),
+        (
+            "code",
+            f"from privgmm.figures.picture import {picture.split('(')[0]}\n\n{picture}",
+        ),
+    ]
+
+
 def _readme(receipt: Mapping[str, Any], n_rows: int) -> str:
-    k, d = receipt["plan"]["n_components"], receipt["plan"]["n_features"]
+    k, d = len(receipt["mixture"]["weights"]), receipt["plan"]["n_features"]
     paragraphs = [
         "A Gaussian mixture learned with differential privacy",
         f"What is here was made from a release of {k} component{'s' if k > 1 else ''} in {d} "
@@ -208,7 +255,7 @@ def _readme(receipt: Mapping[str, Any], n_rows: int) -> str:
         "the release. The smaller the factor, the less anyone can learn about "
         + ("one row." if receipt["neighbours"]["unit"] == "row" else "one person."),
         "receipt.json - what was released, how, and what it promises. Check it with: "
-        "privgmm verify receipt.json",
+        "privgmm verify receipt.json (which also says what a receipt cannot show)",
         f"synthetic.csv, synthetic.parquet - {n_rows:,} rows drawn from the released mixture. They "
         "belong to nobody. They follow the mixture, so they are as good as it is and no better.",
         "figure.html - the mixture as a picture; open it in a browser, no network is needed.",

@@ -23,11 +23,14 @@ from privgmm.data.datasets import (
     load_table,
     random_mixture,
 )
+from privgmm.data.tables import Layout
 from privgmm.errors import InvalidInput
 from privgmm.learners.registry import OFFERED
+from privgmm.methods import registry
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
+from privgmm.stages.sketch.choice import MOST_OFFERED
 
 __all__ = [
     "DEFAULT_LEARNER",
@@ -147,26 +150,41 @@ class FileRows:
     columns : tuple of str
     jitter : tuple of (str, float)
         Columns recorded on a grid, each with its public step.
+    layout : Layout
+        How a CSV file is written.
+    seed : int or None
+        Repeats the noise that undoes rounding; None for fresh noise.
     """
 
     path: str
     columns: tuple[str, ...]
     jitter: tuple[tuple[str, float], ...] = ()
+    layout: Layout = dataclasses.field(default_factory=Layout)
+    seed: int | None = None
 
     def load(self) -> Dataset:
         """Read it."""
-        return load_table(self.path, columns=self.columns, jitter=dict(self.jitter))
+        return load_table(
+            self.path,
+            columns=self.columns,
+            jitter=dict(self.jitter),
+            rng=self.seed,
+            **self.layout.said,
+        )
 
     def code(self) -> str:
         """The same in Python."""
         columns = pprint.pformat(list(self.columns), width=_WIDTH - 10)
         steps = pprint.pformat(dict(self.jitter), width=_WIDTH - 9, sort_dicts=False)
         jitter = f"jitter = {steps}  # public steps of columns on a grid\n" if self.jitter else ""
+        more = "".join(f", {name}={value!r}" for name, value in self.layout.said.items())
+        if self.jitter:
+            more += ", jitter=jitter" + ("" if self.seed is None else f", rng={self.seed}")
         return (
             "from privgmm import load_table\n\n"
             f"path = {self.path!r}  # where you keep the file\n"
             f"columns = {columns}\n"
-            f"{jitter}data = load_table(path, columns=columns{', jitter=jitter' * bool(jitter)})"
+            f"{jitter}data = load_table(path, columns=columns{more})"
         )
 
 
@@ -197,6 +215,12 @@ class Run:
         """The plan that is made again."""
         return plan_for(self.request).plan
 
+    def rows_code(self) -> str:
+        """The rows in Python; how their noise is repeated is told of a seeded run only."""
+        if self.seed is None and isinstance(self.rows, FileRows):
+            return dataclasses.replace(self.rows, seed=None).code()
+        return self.rows.code()
+
     def plan_code(self) -> str:
         """The same in Python: as short as what was asked allows."""
         asked = self.request
@@ -207,13 +231,19 @@ class Run:
             "delta": repr(asked.delta),
             "n_components": repr(asked.n_components),
             "n_features": "data.n_features",
-        } | {
+        }
+        short = asked.automatic and asked.refinement is None and asked.unit == bare.unit
+        if asked.choose_components and short:
+            said |= {"n_components": '"auto"', "max_components": repr(asked.n_components)}
+        elif asked.choose_components:
+            said["choose_components"] = "True"
+        said |= {
             name: repr(getattr(asked, name))
             for name in _SELDOM_SET
             if getattr(asked, name) != getattr(bare, name)
         }
         settings = "".join(f"    {name}={value},\n" for name, value in said.items())
-        if asked.automatic and asked.refinement is None and asked.unit == bare.unit:
+        if short:
             return (
                 f"from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n{settings})"
             )
@@ -227,7 +257,7 @@ class Run:
     def release_code(self) -> str:
         """The release in Python, from ``data`` and ``plan``."""
         seed = "" if self.seed is None else f", rng={self.seed}"
-        if self.learner == DEFAULT_LEARNER:
+        if self.learner == DEFAULT_LEARNER or self.request.choose_components:
             return f"from privgmm import release\n\noutcome = release(data.rows, plan{seed})"
         return (
             "from privgmm import release\n"
@@ -256,7 +286,7 @@ def _steps(run: Run) -> list[_Step]:
         "knows the seed can take the noise away: for teaching, not for real people's data."
     )
     return [
-        _Step("The rows: one per person, no bounds on their values.", run.rows.code()),
+        _Step("The rows: one per person, no bounds on their values.", run.rows_code()),
         _Step(
             "The plan: every number the release will use, chosen without looking at a row.",
             run.plan_code(),
@@ -279,7 +309,7 @@ def _steps(run: Run) -> list[_Step]:
             "from privgmm import dist_gmm\n\n"
             "private = outcome.result.mixture if outcome.released else None\n"
             "nonprivate = outcome.curator.nonprivate()\n"
-            "if data.truth is not None and data.truth.n_components == plan.n_components:\n"
+            "if data.truth is not None and data.truth.n_components == nonprivate.n_components:\n"
             '    print("error without privacy:", dist_gmm(nonprivate, data.truth))\n'
             "    if private is not None:\n"
             '        print("error with privacy:", dist_gmm(private, data.truth))',
@@ -313,11 +343,85 @@ def notebook(run: Run) -> str:
         (
             "code",
             "from privgmm.figures.mixtures import mixtures_figure\n\n"
+            "errors = None if private is None else outcome.result.standard_errors\n"
             "mixtures_figure(\n    data.rows,\n    true=data.truth,\n    nonprivate=nonprivate,\n"
-            "    private=private,\n    columns=data.columns,\n)",
+            "    private=private,\n    errors=errors,\n"
+            "    columns=data.columns,\n)",
         )
     )
-    return as_notebook(cells)
+    return as_notebook(cells + _looks(run))
+
+
+def _looks(run: Run) -> list[tuple[str, str]]:
+    """Cells that look again at what was paid for, where the method may publish a sketch."""
+    if not registry.get(run.request.method).can_choose_components:
+        return []
+    d = run.request.n_features
+    picture = (
+        "curve_figure(sketch.curve(0), mixture=private)"
+        if d == 1
+        else "image_figure(sketch.image((0, 1)), mixture=private, errors=errors)"
+    )
+    name = picture.split("(", 1)[0]
+    choice = (
+        "outcome.result.choice"
+        if run.request.choose_components
+        else f"sketch.choice({min(run.request.n_components + 1, MOST_OFFERED)})"
+    )
+    cells = [
+        (
+            "markdown",
+            "From here on everything is free, and public like the release. If the method "
+            "published its noisy sketch, that was paid for once: other fits are computed from it "
+            "alone. First whether the mixture explains the rows, and how far its numbers may be "
+            "off (standard errors: sampling of the rows and privacy noise together).",
+        ),
+        (
+            "code",
+            "sketch = outcome.result.sketch if outcome.released else None\n"
+            "if sketch is None:\n"
+            '    print("no sketch was published: there is nothing to look at again")\n'
+            "else:\n"
+            "    sketch = sketch.with_columns(data.columns)\n"
+            "    print(outcome.result.verdict)\n"
+            "if errors is not None:\n"
+            "    for weight, off in zip(private.weights, errors.weights, strict=True):\n"
+            '        print(f"weight {weight:.4f} ± {off:.2g}")',
+        ),
+        (
+            "markdown",
+            "Other numbers of components, and which of them to choose: the least criterion wins. "
+            "Components that share one covariance, as another fit to the same sketch.",
+        ),
+        (
+            "code",
+            "if sketch is not None:\n"
+            f"    print({choice})\n"
+            '    tied = sketch.fit(private.n_components, "tied")\n'
+            "    print(tied.verdict)",
+        ),
+        ("markdown", "The density as the sketch shows it: a picture that may be published."),
+        (
+            "code",
+            f"from privgmm.figures.picture import {name}\n\n"
+            f"figure = None\nif sketch is not None:\n    figure = {picture}\nfigure",
+        ),
+    ]
+    if d > 1:
+        cells += [
+            (
+                "markdown",
+                "What the mixture says of the other columns, once the first is known to have its "
+                "mean value.",
+            ),
+            (
+                "code",
+                "given = None\nif private is not None:\n"
+                "    middle = float(private.weights @ private.means[:, 0])\n"
+                "    given = private.condition({0: middle})\ngiven",
+            ),
+        ]
+    return cells
 
 
 def as_notebook(cells: Sequence[tuple[str, str]]) -> str:

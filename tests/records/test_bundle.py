@@ -69,7 +69,7 @@ def opened(content: bytes) -> dict[str, bytes]:
 def test_what_is_inside(parts: dict[str, bytes], receipt: dict[str, Any]) -> None:
     assert list(parts) == PARTS
     assert parts["receipt.json"].decode() == receipt_text(receipt)
-    assert verify_receipt(parts["receipt.json"])
+    assert verify_receipt(parts["receipt.json"]).intact
     drawn = Mixture.from_dict(receipt["mixture"]).sample(2_000, rng=np.random.default_rng(5))
     for table in (
         pacsv.read_csv(io.BytesIO(parts["synthetic.csv"])),

@@ -17,6 +17,7 @@ import pytest
 from nbclient import NotebookClient
 
 import privgmm
+from privgmm.data.tables import Layout
 from privgmm.errors import InvalidInput
 from privgmm.learners import registry as choice
 from privgmm.learners.em import EM
@@ -101,6 +102,29 @@ def test_notebook_makes_the_same_mixture(outcome: Outcome, tmp_path: Path) -> No
     assert any("application/vnd.plotly.v1+json" in page for page in pages)
 
 
+def test_free_looks_are_in_the_notebook_where_a_sketch_may_be_published(tmp_path: Path) -> None:
+    """Executed cell by cell: what is chosen, misfit, standard errors, another fit, a picture."""
+    asked = PlanRequest(
+        n_components=3, choose_components=True, n_features=2, n_rows=6_000, epsilon=2.0
+    )
+    run = Run(GeneratedRows("well_separated", 2, 2, 6_000, 1), asked, seed=3)
+    assert 'n_components="auto"' in run.plan_code()
+    names = executed(notebook(run))
+    result = names["outcome"].result
+    assert result.choice.n_components == 2
+    assert result == made(run).result
+    assert names["errors"] == result.standard_errors
+    assert names["tied"].covariance_type == "tied"
+    assert names["tied"].n_components == 2
+    assert names["given"].n_features == 1
+    assert names["figure"].data
+    # where an older method answers there may be nothing to look at, and the cells say so
+    other = dataclasses.replace(SEEDED, request=dataclasses.replace(ASKED, method="lifted"))
+    assert "sketch" not in notebook(other)
+    by_hand = dataclasses.replace(asked, method="sketch", alpha=2.0)
+    assert "choose_components=True" in dataclasses.replace(run, request=by_hand).plan_code()
+
+
 def test_notebook_names_the_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is not the default is made by name; the default goes unsaid."""
     gentle = LearnerKind("gentle", "Gentle", "Tests.", None, lambda k: EM(k, n_restarts=1))
@@ -155,13 +179,25 @@ def test_files_are_read_by_the_name_given(tmp_path: Path, monkeypatch: pytest.Mo
     assert names["data"].rows.tolist() == [[2, 1], [4, 3]]
     assert names["data"] == rows.load()
     ast.parse(script(Run(rows, FAITHFUL)))
-    noisy = FileRows(name, ("b b", "a"), (("b b", 1.0),))
+    noisy = FileRows(name, ("b b", "a"), (("b b", 1.0),), seed=5)
     exec(noisy.code(), names)
     assert names["data"] == noisy.load()
+    # fresh noise stays fresh when it is written down
+    fresh = Run(noisy, FAITHFUL).rows_code()
+    assert "rng" not in fresh
+    assert "rng=5" in Run(noisy, FAITHFUL, seed=1).rows_code()
+    exec(fresh, names)
+    assert names["data"] != noisy.load()
     moved = names["data"].rows - rows.load().rows
     assert (moved[:, 0] != 0).all()
     assert (abs(moved[:, 0]) <= 0.5).all()
     assert (moved[:, 1] == 0).all()
+    Path("plain.csv").write_text("1,5;2\n3,5;4\n", encoding="utf-8")
+    columns = ("column 2", "column 1")
+    plain = FileRows("plain.csv", columns, layout=Layout(header=False, separator=";"))
+    exec(plain.code(), names)
+    assert names["data"].rows.tolist() == [[2, 1.5], [4, 3.5]]
+    assert names["data"] == plain.load()
 
 
 def test_fresh_noise_is_said_to_be_fresh() -> None:

@@ -30,6 +30,11 @@ print(json.dumps({
     "synthetic": synthetic.mean(axis=0).tolist(),
     "rows": data.rows.mean(axis=0).tolist(),
     "refused": [refused.released, refused.budget.epsilon, refused.reason],
+    "chosen": [found.choice.n_components, found.mixture.n_components, found.verdict],
+    "tied": [tied.covariance_type, tied.explains],
+    "standard_errors": float(found.standard_errors.weights.max()),
+    "picture": float(picture_error),
+    "given": given.means.shape,
     "estimator": [bool(model.released_), labels.tolist()],
 }))
 """
@@ -54,11 +59,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return told
 
 
-def test_it_has_ten_cells_of_code_with_words_between() -> None:
+def test_it_has_twelve_cells_of_code_with_words_between() -> None:
     book = nbformat.read(PATH, as_version=4)
     nbformat.validate(book)
     kinds = [cell.cell_type for cell in book.cells]
-    assert kinds.count("code") == 10
+    assert kinds.count("code") == 12
     assert all(kinds[i - 1] == "markdown" for i, kind in enumerate(kinds) if kind == "code")
     # it is stored as it looks after a run, for those who only read
     assert all(cell.outputs for cell in book.cells if cell.cell_type == "code")
@@ -112,6 +117,16 @@ def test_it_is_refused_on_purpose_and_pays(found: dict[str, Any]) -> None:
     assert not released
     assert epsilon > 0
     assert "did not agree" in reason
+
+
+def test_free_looks_are_right(found: dict[str, Any]) -> None:
+    chosen, released, verdict = found["chosen"]
+    assert chosen == released == 2
+    assert "explains the rows" in verdict
+    assert found["tied"] == ["tied", False]
+    assert 0 < found["standard_errors"] < 0.01
+    assert 0 < found["picture"] < 0.04
+    assert found["given"] == [2, 1]
 
 
 def test_the_estimator_tells_the_two_apart(found: dict[str, Any]) -> None:

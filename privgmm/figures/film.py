@@ -21,12 +21,12 @@ from privgmm.figures.mixtures import (
     NONPRIVATE,
     PRIVATE,
     ROWS,
-    TRUE,
     dressed,
     mixtures_figure,
     thinned,
 )
 from privgmm.mixture import Mixture, MixtureBatch
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "BLOCK_LOOKS",
@@ -299,13 +299,15 @@ def refinement_figure(
     window: Window,
     *,
     true: Mixture | None = None,
+    errors: StandardErrors | None = None,
     axes: Sequence[int] = (0, 1),
     names: Sequence[str] = ("x1", "x2"),
     labels: tuple[str, str] = ("after the mask", "after refinement"),
 ) -> go.Figure:
     """The polish: the masked mixture, and where the noisy moments of all rows moved it.
 
-    `labels` are what the mixtures before and after are called.
+    `labels` are what the mixtures before and after are called, `errors` the standard errors of the
+    one after.
     """
     figure = go.Figure()
     _add_ghosts(
@@ -318,7 +320,10 @@ def refinement_figure(
         label=labels[0],
         opacity=0.9,
     )
-    for trace in mixtures_figure(private=final, true=true, axes=axes).data:
-        label = {PRIVATE.label: labels[1], TRUE.label: TRUE.label}[trace.name]
+    for trace in mixtures_figure(private=final, errors=errors, true=true, axes=axes).data:
+        label = {PRIVATE.label: labels[1]}.get(trace.name, trace.name)
         figure.add_trace(trace.update(name=label))
-    return framed(figure, window, final.n_features == 1, names)
+    framed(figure, window, final.n_features == 1, names)
+    # before and after differ in width alone
+    figure.update_layout(legend={"itemsizing": "trace"})
+    return figure

@@ -1,18 +1,19 @@
-"""Figures of the audit: guesses against the ceiling, one flipped row, measured privacy loss.
+"""Figures of the audit: guesses, tests and losses against their bounds, and one flipped row.
 
 In the visual language of `mixtures`. Plotly only: no page framework is imported here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
 from privgmm.arrays import Array, IntArray
-from privgmm.audit.guessing import Score
+from privgmm.audit.guessing import Attack, Score
 from privgmm.audit.privacy_loss import MeasuredDelta
+from privgmm.budget import percent_at_most
 from privgmm.figures.film import BLOCK_LOOKS, OUTSIDE, Window, window_of
 from privgmm.figures.mixtures import (
     NONPRIVATE,
@@ -24,9 +25,17 @@ from privgmm.figures.mixtures import (
     thinned,
 )
 from privgmm.mixture import Mixture
+from privgmm.privacy.guessing import Tradeoff
 from privgmm.stages.agreement.votes import PrivateTest
 
-__all__ = ["delta_figure", "flip_figure", "flip_votes_figure", "round_figure", "score_figure"]
+__all__ = [
+    "delta_figure",
+    "flip_figure",
+    "flip_votes_figure",
+    "round_figure",
+    "score_figure",
+    "tradeoff_figure",
+]
 
 A_LOOK, B_LOOK = BLOCK_LOOKS[0], BLOCK_LOOKS[1]
 
@@ -78,13 +87,23 @@ def round_figure(
     return _plane(figure, window, 430)
 
 
-def score_figure(scores: Mapping[str, Score], *, ceiling: float) -> go.Figure:
-    """Shares of right guesses with 95 % intervals, between a coin and the promised ceiling."""
+def score_figure(scores: Mapping[str, Score], *, ceiling: float, stated: float) -> go.Figure:
+    """Shares of right guesses with 95 % intervals, between a coin and the ceilings.
+
+    Parameters
+    ----------
+    scores : mapping of str to Score
+    ceiling : float
+        What is proved of the plan.
+    stated : float
+        What follows from its epsilon and delta alone.
+    """
     played = {name: score for name, score in scores.items() if score.rounds}
     figure = go.Figure()
     for x, colour, dash, label in (
         (0.5, OUTSIDE, "dot", "a coin: 50%"),
-        (ceiling, PRIVATE.colour, "dash", f"promised ceiling: {ceiling:.1%}"),
+        (ceiling, PRIVATE.colour, "dash", f"proved ceiling: {percent_at_most(ceiling)}"),
+        (stated, TRUE.colour, "dashdot", f"by ε and δ alone: {percent_at_most(stated)}"),
     ):
         figure.add_scatter(
             x=[x, x],
@@ -115,9 +134,11 @@ def score_figure(scores: Mapping[str, Score], *, ceiling: float) -> go.Figure:
             hovertemplate="%{text}, %{x:.1%}<extra></extra>",
         )
     dressed(figure, 170 + 56 * max(1, len(played)))
-    low_end = min([0.4, *(score.interval()[0] - 0.02 for score in played.values())])
+    ends = [0.42, stated, *(end for score in played.values() for end in score.interval())]
     figure.update_xaxes(
-        tickformat=".0%", range=[max(-0.02, low_end), 1.02], title_text="guessed right"
+        tickformat=".0%",
+        range=[max(-0.02, min(ends) - 0.02), min(1.02, max(ends) + 0.03)],
+        title_text="guessed right",
     )
     figure.update_yaxes(
         tickvals=list(range(len(played))),
@@ -125,6 +146,72 @@ def score_figure(scores: Mapping[str, Score], *, ceiling: float) -> go.Figure:
         range=[max(1, len(played)) - 0.4, -0.6],
         showgrid=False,
     )
+    return figure
+
+
+_ATTACK_SYMBOLS = ("diamond", "circle-open", "triangle-up", "square-open")
+
+
+def tradeoff_figure(
+    proved: Tradeoff, stated: Tradeoff, attacks: Mapping[str, Sequence[Attack]]
+) -> go.Figure:
+    """False alarms against misses: what no test can beat, and what tests reached.
+
+    Parameters
+    ----------
+    proved, stated : Tradeoff
+        Of the plan, and of its epsilon and delta alone.
+    attacks : mapping of str to sequence of Attack
+        Tests that were tried, by what they were tried on, with 95 % bars.
+    """
+    # where the curves bend, near both ends, and evenly between
+    bends = np.geomspace(1e-4, 0.5, 60)
+    alarms = np.unique(np.concatenate([[0.0, 1.0], bends, 1 - bends]))
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[0, 1],
+        y=[1, 0],
+        mode="lines",
+        name="a coin",
+        line={"color": OUTSIDE, "dash": "dot", "width": 2},
+        hoverinfo="skip",
+    )
+    for curve, look, name in (
+        (proved, PRIVATE, "proved: no test lies below"),
+        (stated, TRUE, "by ε and δ alone"),
+    ):
+        figure.add_scatter(
+            x=alarms,
+            y=curve.missed(alarms),
+            mode="lines",
+            name=name,
+            line={"color": look.colour, "dash": look.dash, "width": min(look.width, 3.5)},
+            hovertemplate="%{x:.1%} false alarms: at least %{y:.1%} missed<extra></extra>",
+        )
+    for i, (name, tried) in enumerate(attacks.items()):
+        rates = np.array([attack.rates for attack in tried])
+        low = rates - np.array([attack.lowest() for attack in tried])
+        high = np.array([attack.highest() for attack in tried]) - rates
+        bars = {"type": "data", "color": NONPRIVATE.colour, "thickness": 1.5, "width": 3}
+        figure.add_scatter(
+            x=rates[:, 0],
+            y=rates[:, 1],
+            mode="markers",
+            name=name,
+            marker={
+                "color": NONPRIVATE.colour,
+                "size": 9,
+                "symbol": _ATTACK_SYMBOLS[i % len(_ATTACK_SYMBOLS)],
+            },
+            error_x={**bars, "array": high[:, 0], "arrayminus": low[:, 0]},
+            error_y={**bars, "array": high[:, 1], "arrayminus": low[:, 1]},
+            hovertemplate="%{x:.1%} false alarms, %{y:.1%} missed<extra>" + name + "</extra>",
+        )
+    dressed(figure, 520)
+    figure.update_xaxes(
+        title_text="false alarms: said A, was B", range=[-0.02, 1.02], tickformat=".0%"
+    )
+    figure.update_yaxes(title_text="missed: said B, was A", range=[-0.02, 1.02], tickformat=".0%")
     return figure
 
 

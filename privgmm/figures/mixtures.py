@@ -20,8 +20,10 @@ import plotly.graph_objects as go
 from privgmm.arrays import Array, finite_array, positive
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
+    "BAND",
     "GRID",
     "NONPRIVATE",
     "PRIVATE",
@@ -30,6 +32,7 @@ __all__ = [
     "Look",
     "dressed",
     "ellipse",
+    "error_bands",
     "figure_alt_text",
     "ghosts_label",
     "mixtures_figure",
@@ -54,6 +57,10 @@ PRIVATE = Look("Private release", "#D55E00", "solid", 5.0, "cross-thin")
 ROWS = "rgba(128, 128, 136, 0.28)"
 GRID = "rgba(128, 128, 136, 0.25)"
 
+BAND = "Two standard errors"
+"""What a band around the private release is called."""
+_BAND_FILL = "rgba(213, 94, 0, 0.22)"
+_BAND_WIDTH = 2.0
 _GHOST_LINE: dict[str, object] = {"color": "rgba(213, 94, 0, 0.22)", "width": 1}
 _SIGMAS = (1.0, 2.0)
 _STEPS = 97
@@ -102,6 +109,7 @@ def mixtures_figure(
     true: Mixture | None = None,
     nonprivate: Mixture | None = None,
     private: Mixture | None = None,
+    errors: StandardErrors | None = None,
     ghosts: Sequence[Mixture] = (),
     axes: Sequence[int] = (0, 1),
     columns: Sequence[str] | None = None,
@@ -118,6 +126,9 @@ def mixtures_figure(
     true, nonprivate, private : Mixture, optional
         Drawn as ellipses at one and two standard deviations, with a mark at each mean whose size
         grows with the weight; with one column as density curves.
+    errors : StandardErrors, optional
+        Of the private mixture: bands of two standard errors around its ellipses or its curve, with
+        an entry of their own in the legend. Public like the mixture.
     ghosts : sequence of Mixture
         Releases that might have been, drawn faintly below everything else but the rows.
     axes : sequence of int
@@ -149,11 +160,15 @@ def mixtures_figure(
         raise InvalidInput(f"columns must name all {d} columns, got {len(names)} names")
     figure = go.Figure()
     if d == 1:
+        if private is not None and errors is not None:
+            _add_density_band(figure, private, errors)
         _add_densities(figure, data, layers, ghosts, total)
         figure.update_xaxes(title_text=names[0])
         figure.update_yaxes(title_text="density", rangemode="tozero")
     else:
         pair = _pair(axes, d)
+        if private is not None and errors is not None:
+            _add_bands(figure, error_bands(private, errors, pair))
         spans = _add_plane(figure, data, layers, ghosts, pair, max_points, total)
         figure.update_xaxes(title_text=names[pair[0]])
         figure.update_yaxes(title_text=names[pair[1]])
@@ -235,6 +250,96 @@ def _add_plane(
     everything = np.concatenate(drawn)
     extent = np.ptp(everything, axis=0)
     return np.where(extent > 0, extent, 1.0)
+
+
+def error_bands(
+    mixture: Mixture, errors: StandardErrors, axes: Sequence[int] = (0, 1)
+) -> list[Array]:
+    """Rings around the ellipses of each component: how far these may be off.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    errors : StandardErrors
+        Of this mixture.
+    axes : two column numbers
+
+    Returns
+    -------
+    list of arrays (m, 2)
+        For each component and each of one and two standard deviations a closed path: the outer
+        edge, and back along the inner one.
+
+    Notes
+    -----
+    In the direction u an ellipse at r deviations reaches ``u.mean + r sqrt(u'Cu)``. Its variance is
+    ``u'Vu`` for the mean, and for the covariance at most ``(r |u|'S|u|)^2 / (4 u'Cu)`` with S the
+    standard errors of C entry by entry, as if all of them erred together.
+    """
+    if errors.means.shape != mixture.means.shape:
+        raise InvalidInput(
+            f"errors must be those of the mixture, of shape {mixture.means.shape}, got "
+            f"{errors.means.shape}"
+        )
+    pair = list(_pair(axes, mixture.n_features))
+    flat, both = mixture.marginal(pair), np.ix_(pair, pair)
+    angle = np.linspace(0, 2 * np.pi, _STEPS)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    rings = []
+    for j in range(flat.n_components):
+        factor = flat.cholesky[j]
+        normals = np.linalg.solve(factor.T, circle.T).T
+        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+        of_mean = np.einsum("si,ij,sj->s", normals, errors.mean_covariances[j][both], normals)
+        size = np.abs(normals)
+        of_spread = np.einsum("si,ij,sj->s", size, errors.covariances[j][both], size)
+        reach = np.linalg.norm(normals @ factor, axis=1)
+        for sigma in _SIGMAS:
+            off = np.sqrt(np.maximum(of_mean, 0) + (sigma * of_spread / (2 * reach)) ** 2)
+            # an ellipse that is hardly known at all has no inner edge
+            inner = np.minimum(_BAND_WIDTH * off, sigma * reach)[:, None] * normals
+            line = flat.means[j] + sigma * circle @ factor.T
+            outer = line + _BAND_WIDTH * off[:, None] * normals
+            rings.append(np.concatenate([outer, (line - inner)[::-1], outer[:1]]))
+    return rings
+
+
+def _add_bands(figure: go.Figure, rings: Sequence[Array]) -> None:
+    """Filled rings below everything else, under one name in the legend."""
+    for number, ring in enumerate(rings):
+        figure.add_scatter(
+            x=ring[:, 0],
+            y=ring[:, 1],
+            mode="lines",
+            fill="toself",
+            name=BAND,
+            legendgroup=BAND,
+            legendrank=1100,
+            showlegend=number == 0,
+            line={"width": 0, "color": PRIVATE.colour},
+            fillcolor=_BAND_FILL,
+            hoverinfo="skip",
+        )
+
+
+def _add_density_band(figure: go.Figure, mixture: Mixture, errors: StandardErrors) -> None:
+    """A band around the density of one column, as if all numbers erred independently."""
+    reach = 4 * mixture.cholesky[:, 0, 0]
+    low, high = (mixture.means[:, 0] - reach).min(), (mixture.means[:, 0] + reach).max()
+    x = _grid(mixture, float(low), float(high))
+    variances = mixture.covariances[:, 0, 0]
+    gaps = x[:, None] - mixture.means[:, 0]
+    heights = np.exp(-(gaps**2) / (2 * variances)) / np.sqrt(2 * np.pi * variances)
+    by_mean = mixture.weights * heights * gaps / variances
+    by_variance = mixture.weights * heights * (gaps**2 / variances - 1) / (2 * variances)
+    off = np.sqrt(
+        (heights**2) @ errors.weights**2
+        + (by_mean**2) @ errors.means[:, 0] ** 2
+        + (by_variance**2) @ errors.covariances[:, 0, 0] ** 2
+    )
+    middle = heights @ mixture.weights
+    edge = np.concatenate([middle + _BAND_WIDTH * off, (middle - _BAND_WIDTH * off)[::-1]])
+    _add_bands(figure, [np.stack([np.concatenate([x, x[::-1]]), np.maximum(edge, 0.0)], axis=1)])
 
 
 def _curves(flat: Mixture, steps: int) -> list[Array]:

@@ -21,21 +21,24 @@ from privgmm.figures.film import (
     Window,
     drawn_to_scale,
     framed,
-    refinement_figure,
     see_through,
 )
-from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed, mixtures_figure, thinned
+from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, ROWS, dressed, mixtures_figure, thinned
 from privgmm.mixture import Mixture
-from privgmm.stages.sketch.data import SketchData
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import Histogram
+from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "counts_figure",
     "density_seen",
     "fit_figure",
     "frame_figure",
+    "oblique_direction",
     "outline_of",
+    "projection_seen",
+    "projections_figure",
     "sketch_figure",
 ]
 
@@ -147,7 +150,145 @@ def counts_figure(
     return figure
 
 
-def density_seen(sketch: SketchData, n_frequencies: int, points: Array) -> Array:
+def oblique_direction(sketch: PrivateSketch) -> int | None:
+    """The number of a direction between the columns, as far as possible from each; None in one."""
+    d = sketch.n_features
+    others = sketch.directions[d:]
+    if d == 1 or not len(others):
+        return None
+    return d + int(np.argmin(np.abs(others @ sketch.directions[:d].T).max(axis=1)))
+
+
+def projection_seen(sketch: PrivateSketch, direction: int, places: Array) -> tuple[Array, float]:
+    """The density (g,) of ``v . z`` that the noisy waves of one direction v show, and its noise.
+
+    Post-processing of the sketch alone: the Fourier sum of that direction's waves, those that are
+    mostly noise turned down (Wiener). The second value is the standard deviation that the privacy
+    noise gives the curve. It repeats with the period of the lowest frequency: NaN beyond that.
+
+    Parameters
+    ----------
+    sketch : PrivateSketch
+    direction : int
+        Which of the sketch's directions; the first d are those of the columns.
+    places : array (g,)
+        Where, in units of the frame.
+    """
+    values = sketch.values.reshape(-1, sketch.n_frequencies)[direction]
+    noise = sketch.noise
+    kept = np.clip(1 - 2 * noise**2 / np.abs(values) ** 2, 0.0, 1.0)
+    steps = sketch.step * np.arange(1, sketch.n_frequencies + 1)
+    phases = places[:, None] * steps
+    terms = values * kept * sketch.step / math.pi
+    heights = (
+        sketch.step / (2 * math.pi) + np.cos(phases) @ terms.real + np.sin(phases) @ terms.imag
+    )
+    deviation = sketch.step / math.pi * float(np.linalg.norm(kept * noise))
+    far = np.abs(places) > math.pi / sketch.step
+    return np.where(far, np.nan, np.maximum(heights, 0.0)), deviation
+
+
+def projections_figure(
+    rows: Array,
+    sketch: PrivateSketch,
+    *,
+    names: Sequence[str] = ("x1", "x2"),
+    max_rows: int = 100_000,
+) -> go.Figure:
+    """Along the first columns, and one direction between them: rows, and what the sketch says.
+
+    The rows (n, d), as grey bars, are NOT private; the curves are public, with a band of two
+    standard deviations of the privacy noise. Columns are in their own units, the direction between
+    them in units of the frame.
+    """
+    frame, few = sketch.frame, thinned(rows, max_rows)
+    inside = frame.to_frame(few)
+    chosen: list[int] = list(range(min(2, sketch.n_features)))
+    between = oblique_direction(sketch)
+    titles = [f"Along {name}" for name in names[: len(chosen)]]
+    if between is not None:
+        chosen.append(between)
+        titles.append("In a direction between the columns")
+    figure = make_subplots(
+        rows=len(chosen),
+        cols=1,
+        vertical_spacing=0.13 if len(chosen) > 1 else 0.0,
+        subplot_titles=titles,
+    )
+    for number, direction in enumerate(chosen, 1):
+        along = inside @ sketch.directions[direction]
+        ends = np.quantile(along, [0.001, 0.999])
+        reach = math.pi / sketch.step
+        room = 0.12 * (ends[1] - ends[0])
+        places = np.linspace(max(ends[0] - room, -reach), min(ends[1] + room, reach), 2 * _CELLS)
+        # a column in its own units: x = centre + scale v.z
+        centre, scale = 0.0, 1.0
+        if direction < sketch.n_features:
+            centre = float(frame.centre[direction])
+            scale = float(frame.root[direction] @ sketch.directions[direction])
+        heights, noise = projection_seen(sketch, direction, places)
+        _add_projection(
+            figure,
+            number,
+            centre + scale * along,
+            centre + scale * places,
+            heights / abs(scale),
+            2 * noise / abs(scale),
+        )
+    dressed(figure, 210 * len(chosen) + 90)
+    # below the panels, where its lines do not run into their titles on a narrow page
+    legend = {"yref": "container", "yanchor": "bottom", "y": 0.0}
+    figure.update_layout(margin={"t": 30, "b": 96}, bargap=0.0, legend=legend)
+    figure.update_yaxes(title_text="density", rangemode="tozero", nticks=4)
+    return figure
+
+
+def _add_projection(
+    figure: go.Figure, number: int, along: Array, places: Array, heights: Array, band: float
+) -> None:
+    """One panel: bars of the rows, the curve of the sketch and its band."""
+    edges = np.linspace(places.min(), places.max(), 61)
+    counts, _ = np.histogram(along, bins=edges)
+    once = number == 1
+    place = {"row": number, "col": 1}
+    figure.add_bar(
+        x=(edges[1:] + edges[:-1]) / 2,
+        y=counts / (len(along) * (edges[1] - edges[0])),
+        name="rows: NOT private",
+        legendgroup="rows",
+        showlegend=once,
+        marker={"color": ROWS, "line": {"width": 0}},
+        hoverinfo="skip",
+        **place,
+    )
+    figure.add_scatter(
+        x=np.concatenate([places, places[::-1]]),
+        y=np.concatenate([heights + band, np.maximum(heights - band, 0.0)[::-1]]),
+        mode="lines",
+        fill="toself",
+        name="its noise (two deviations)",
+        legendgroup="band",
+        showlegend=once,
+        line={"width": 0, "color": PRIVATE.colour},
+        fillcolor=see_through(PRIVATE.colour, 0.25),
+        hoverinfo="skip",
+        **place,
+    )
+    figure.add_scatter(
+        x=places,
+        y=heights,
+        mode="lines",
+        name="what the noisy waves say",
+        legendgroup="seen",
+        showlegend=once,
+        line={"color": PRIVATE.colour, "width": 2},
+        hovertemplate="%{x:.4g}: density %{y:.3g}<extra></extra>",
+        **place,
+    )
+    figure.update_xaxes(range=[float(edges[0]), float(edges[-1])], **place)
+
+
+def density_seen(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Array:
     """The density (n,) that noisy waves show at points (n, d), for d = 1 or 2.
 
     Post-processing of the sketch alone. The Fourier integral over directions and frequencies, as
@@ -186,7 +327,7 @@ def density_seen(sketch: SketchData, n_frequencies: int, points: Array) -> Array
 
 
 def _add_seen(
-    figure: go.Figure, sketch: SketchData, n_frequencies: int, window: Window, **place: int
+    figure: go.Figure, sketch: PrivateSketch, n_frequencies: int, window: Window, **place: int
 ) -> None:
     """What the waves show, as a curve or as a cloud; nothing for more than two columns."""
     xs = np.linspace(*window.x, 2 * _CELLS)
@@ -221,7 +362,7 @@ def _add_seen(
 
 
 def sketch_figure(
-    sketch: SketchData,
+    sketch: PrivateSketch,
     n_frequencies: int,
     window: Window,
     *,
@@ -231,7 +372,7 @@ def sketch_figure(
 
     Parameters
     ----------
-    sketch : SketchData
+    sketch : PrivateSketch
     n_frequencies : int
         L: the waves of one direction lie together.
     window : Window
@@ -265,7 +406,7 @@ def sketch_figure(
     return figure
 
 
-def _add_loudness(figure: go.Figure, sketch: SketchData, n_frequencies: int) -> None:
+def _add_loudness(figure: go.Figure, sketch: PrivateSketch, n_frequencies: int) -> None:
     """A map over directions and frequencies; with one direction, bars beside their noise."""
     frequencies = sketch.frequencies.reshape(-1, n_frequencies, sketch.frame.n_features)
     sizes = np.abs(sketch.values).reshape(-1, n_frequencies)
@@ -324,21 +465,18 @@ def _add_loudness(figure: go.Figure, sketch: SketchData, n_frequencies: int) -> 
 
 
 def fit_figure(
-    first: Mixture,
-    final: Mixture,
-    sketch: SketchData,
+    fitted: Mixture,
+    sketch: PrivateSketch,
     n_frequencies: int,
     window: Window,
     *,
-    true: Mixture | None = None,
+    errors: StandardErrors | None = None,
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """The fit to the first waves and what is released, over what the waves show. Public."""
+    """The mixture that fits the waves, over what they show, and where its means may lie. Public."""
     figure = go.Figure()
     _add_seen(figure, sketch, n_frequencies, window)
-    drawn = refinement_figure(
-        first, final, window, true=true, names=names, labels=("first fit", "released")
-    )
-    figure.add_traces(drawn.data)
-    figure.update_layout(drawn.layout)
-    return figure
+    for trace in mixtures_figure(private=fitted, errors=errors).data:
+        label = {PRIVATE.label: "fit to the waves"}.get(trace.name, trace.name)
+        figure.add_trace(trace.update(name=label))
+    return framed(figure, window, fitted.n_features == 1, names)

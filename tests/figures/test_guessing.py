@@ -6,8 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from privgmm.audit.guessing import Score
+from privgmm.audit.guessing import Attack, Score
 from privgmm.audit.privacy_loss import measured_delta
+from privgmm.budget import Budget
 from privgmm.data.datasets import random_mixture
 from privgmm.figures.guessing import (
     delta_figure,
@@ -15,7 +16,9 @@ from privgmm.figures.guessing import (
     flip_votes_figure,
     round_figure,
     score_figure,
+    tradeoff_figure,
 )
+from privgmm.privacy.guessing import Sight, Tradeoff
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.votes import AgreementTest, PrivateTest
 
@@ -44,14 +47,35 @@ def test_a_refused_round_shows_no_release() -> None:
 
 def test_scores_carry_their_intervals() -> None:
     scores = {"You": Score(6, 10), "Best": Score(530, 1000), "Nobody": Score(0, 0)}
-    figure = score_figure(scores, ceiling=0.73)
+    figure = score_figure(scores, ceiling=0.539, stated=0.7311)
     (points,) = _named(figure, "right guesses")
     assert list(points.x) == [0.6, 0.53]
     low, high = Score(6, 10).interval()
     assert points.x[0] + points.error_x.array[0] == pytest.approx(high)
     assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(low)
-    assert _named(figure, "promised ceiling: 73.0%")
-    assert not _named(score_figure({}, ceiling=0.73), "right guesses")
+    assert _named(figure, "proved ceiling: 53.9%")
+    assert _named(figure, "by ε and δ alone: 73.2%"), "a ceiling is rounded up"
+    assert not _named(score_figure({}, ceiling=0.539, stated=0.73), "right guesses")
+
+
+def test_the_trade_off_shows_both_curves_and_every_attack() -> None:
+    proved, stated = Sight(mu_squared=0.04).tradeoff(), Tradeoff.of_budget(Budget(1.0, 1e-6))
+    attacks = {
+        "one": (Attack(30, 100, 60, 100), Attack(0, 100, 100, 100)),
+        "other": (Attack(5, 10, 4, 10),),
+    }
+    figure = tradeoff_figure(proved, stated, attacks)
+    (ours,), (theirs,) = _named(figure, "proved"), _named(figure, "by ε and δ alone")
+    alarms = np.array(ours.x)
+    assert np.array(ours.y) == pytest.approx(proved.missed(alarms))
+    assert np.all(np.array(theirs.y) <= np.array(ours.y) + 1e-12)
+    points = [*_named(figure, "one"), *_named(figure, "other")]
+    assert [list(trace.x) for trace in points] == [[0.3, 0.0], [0.5]]
+    assert [list(trace.y) for trace in points] == [[0.6, 1.0], [0.4]]
+    assert len({trace.marker.symbol for trace in points}) == 2
+    low, high = Attack(30, 100, 60, 100).lowest(), Attack(30, 100, 60, 100).highest()
+    assert points[0].x[0] - points[0].error_x.arrayminus[0] == pytest.approx(low[0])
+    assert points[0].y[0] + points[0].error_y.array[0] == pytest.approx(high[1])
 
 
 def test_flip_draws_what_there_is() -> None:

@@ -10,16 +10,19 @@ import pytest
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
 from privgmm.figures.mixtures import (
+    BAND,
     NONPRIVATE,
     PRIVATE,
     TRUE,
     ellipse,
+    error_bands,
     figure_alt_text,
     ghosts_label,
     mixtures_figure,
     thinned,
 )
 from privgmm.mixture import Mixture
+from privgmm.stages.standard_errors import StandardErrors
 
 PLANE = random_mixture(2, 2, separation=5.0, condition=9.0, rng=1)
 
@@ -150,3 +153,62 @@ def test_ghosts_lie_below_the_mixtures_and_count(d: int) -> None:
 def test_rows_may_be_a_few_of_many() -> None:
     figure = mixtures_figure(np.zeros((3, 2)) + np.arange(3)[:, None], n_rows=1_000_000)
     assert figure.data[0].name == "3 of 1,000,000 rows"
+
+
+def _errors(d: int, off: float) -> StandardErrors:
+    """Of two components: means known to `off` in every direction, covariances exactly."""
+    spread = np.stack([off**2 * np.eye(d)] * 2)
+    return StandardErrors(np.full(2, 0.01), np.full((2, d), off), np.zeros((2, d, d)), spread)
+
+
+def test_bands_lie_two_standard_errors_about_the_ellipses() -> None:
+    """Where only the mean errs, by the same all around, each edge is so far from the line."""
+    off = 0.05
+    rings = error_bands(PLANE, _errors(2, off))
+    assert len(rings) == 4
+    for number, ring in enumerate(rings):
+        component, sigma = number // 2, 1.0 + number % 2
+        xs, ys = ellipse(PLANE.means[component], PLANE.covariances[component], sigma)
+        line = np.stack([xs, ys], axis=1)
+        outer, inner = ring[: len(line)], ring[len(line) : 2 * len(line)][::-1]
+        assert np.linalg.norm(outer - line, axis=1) == pytest.approx(2 * off)
+        assert np.linalg.norm(line - inner, axis=1) == pytest.approx(2 * off)
+        # outside is outside
+        away = np.linalg.norm(outer - PLANE.means[component], axis=1)
+        assert (away > np.linalg.norm(inner - PLANE.means[component], axis=1)).all()
+
+
+def test_bands_hold_nine_ellipses_in_ten_of_samples() -> None:
+    """Sample covariances of Gaussian rows: along an axis the edge is in the band 95 % of the time.
+
+    The errors of covariance entries are taken to go together, so slanted ones are held more often.
+    """
+    n, held = 200, []
+    rng = np.random.default_rng(3)
+    reach = np.array([1.0, 1.5])
+    for _ in range(400):
+        rows = rng.standard_normal((n, 2)) * reach
+        mean, spread = rows.mean(axis=0), np.cov(rows.T)
+        entries = np.sqrt((np.outer(np.diag(spread), np.diag(spread)) + spread**2) / n)
+        one = Mixture([1.0], mean[None], spread[None])
+        errors = StandardErrors(
+            np.zeros(1), np.sqrt(np.diag(spread) / n)[None], entries[None], spread[None] / n
+        )
+        ring = error_bands(one, errors)[0]
+        half = len(ring) // 2
+        outer, inner = ring[:half], ring[half : 2 * half]
+        held.append(inner[:, 0].max() <= reach[0] <= outer[:, 0].max())
+    assert abs(np.mean(held) - 0.95) < 0.04
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_bands_have_a_name_in_the_legend_and_can_be_left_out(d: int) -> None:
+    mixture = random_mixture(2, d, separation=4.0, rng=2)
+    figure = mixtures_figure(private=mixture, errors=_errors(d, 0.1))
+    bands = [trace for trace in figure.data if trace.name == BAND]
+    assert [trace.showlegend for trace in bands] == [True] + [False] * (len(bands) - 1)
+    assert len(bands) == (1 if d == 1 else 4)
+    plain = mixtures_figure(private=mixture)
+    assert not any(trace.name == BAND for trace in plain.data)
+    with pytest.raises(InvalidInput, match="errors must be those"):
+        error_bands(random_mixture(2, 4, rng=2), _errors(3, 0.1))

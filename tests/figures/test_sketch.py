@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from privgmm.figures.film import Window, window_of
-from privgmm.figures.mixtures import PRIVATE
+from privgmm.figures.mixtures import BAND, PRIVATE
 from privgmm.figures.sketch import (
     counts_figure,
     density_seen,
     fit_figure,
     frame_figure,
+    oblique_direction,
     outline_of,
+    projection_seen,
+    projections_figure,
     sketch_figure,
 )
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
-from privgmm.stages.sketch.data import SketchData
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.sketch.histogram_frame import Histogram
+from privgmm.stages.sketch.private_sketch import PrivateSketch
 
 
 def _truth(d: int) -> Mixture:
@@ -37,7 +42,7 @@ def _frame(d: int) -> Frame:
     return Frame(centre, spread @ random_rotation(d, rng=noise_source(1)))
 
 
-def _sketch(d: int, noise: float) -> tuple[SketchData, SketchShape]:
+def _sketch(d: int, noise: float) -> tuple[PrivateSketch, SketchShape]:
     """The exact waves of `_truth`, with noise."""
     frame, shape = _frame(d), SketchShape.default(d)
     frequencies = shape.frequencies(frame)
@@ -47,8 +52,15 @@ def _sketch(d: int, noise: float) -> tuple[SketchData, SketchShape]:
     values = (np.exp(1j * phase - spread / 2) * seen.weights).sum(axis=1)
     rng = np.random.default_rng(0)
     drawn = noise * (rng.standard_normal(values.size) + 1j * rng.standard_normal(values.size))
-    deviations = np.full(values.size, noise)
-    return SketchData(frame, frequencies, values + drawn, deviations, 10_000), shape
+    made = PrivateSketch(
+        frame,
+        shape.directions(frame),
+        shape.step,
+        values + drawn,
+        np.full(shape.n_frequencies, noise),
+        10_000,
+    )
+    return made, shape
 
 
 def _grid(window: Window, d: int) -> np.ndarray:
@@ -99,12 +111,57 @@ def test_the_fit_lies_over_what_the_waves_show(d: int) -> None:
     data, shape = _sketch(d, 0.01)
     truth = _truth(d)
     window = window_of(truth.sample(5_000, rng=1))
-    figure = fit_figure(truth, truth, data, shape.n_frequencies, window, true=truth)
+    figure = fit_figure(truth, data, shape.n_frequencies, window)
     names = [trace.name for trace in figure.data]
-    assert {"first fit", "released", "True mixture"} <= set(names)
+    assert "fit to the waves" in names
+    assert BAND not in names
     assert ("seen in the waves" in names) == (d <= 2)
-    released = next(trace for trace in figure.data if trace.name == "released")
-    assert released.line.color == PRIVATE.colour
+    fitted = next(trace for trace in figure.data if trace.name == "fit to the waves")
+    assert fitted.line.color == PRIVATE.colour
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_projections_show_rows_and_what_the_noisy_waves_say_of_them(d: int) -> None:
+    """The curve of each panel is the density of the bars: within its band of the exact one."""
+    truth, noise = _truth(d), 0.01
+    rows = truth.sample(40_000, rng=3)
+    data, _ = _sketch(d, noise)
+    figure = projections_figure(rows, data, names=("a", "b"))
+    panels = min(d, 2) + (d > 1)
+    kinds = [trace.name for trace in figure.data]
+    assert kinds == ["rows: NOT private", *kinds[1:3]] * panels
+    for panel in range(panels):
+        bars, _, curve = figure.data[3 * panel : 3 * panel + 3]
+        at = np.interp(bars.x, curve.x, curve.y)
+        width = bars.x[1] - bars.x[0]
+        off = 0.5 * width * np.abs(at - np.array(bars.y)).sum()
+        assert off < 0.06
+        if panel < min(d, 2):
+            exact = truth.marginal([panel]).density(np.array(curve.x)[:, None])
+            assert np.abs(curve.y - exact).max() < 0.1 * exact.max()
+    assert (oblique_direction(data) is None) == (d == 1)
+
+
+def test_the_noise_of_a_projection_is_the_one_stated() -> None:
+    """Waves that are heard well, with other noise each time: the curve scatters as it says."""
+    places = np.linspace(-1.0, 1.0, 9)
+    clean, _ = _sketch(2, 1e-9)
+    noise = 1e-4
+    rng = np.random.default_rng(5)
+    curves, stated = [], []
+    for _ in range(400):
+        drawn = rng.standard_normal(clean.size) + 1j * rng.standard_normal(clean.size)
+        other = dataclasses.replace(
+            clean, values=clean.values + noise * drawn, noise=np.full(clean.n_frequencies, noise)
+        )
+        seen, deviation = projection_seen(other, 2, places)
+        curves.append(seen)
+        stated.append(deviation)
+    scatter = np.sqrt(np.var(curves, axis=0).mean())
+    # waves below their noise are turned down, and by how much varies with the noise
+    assert scatter == pytest.approx(np.mean(stated), rel=0.15)
+    far, _ = projection_seen(clean, 2, np.array([10.0]))
+    assert np.isnan(far).all()
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

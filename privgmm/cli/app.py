@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-from privgmm.cli.arguments import Add
+from privgmm.cli.arguments import Add, whole
 from privgmm.cli.files import as_json, say
 from privgmm.errors import InvalidInput
 
@@ -16,7 +16,7 @@ __all__ = ["add_app"]
 def add_app(add: Add) -> None:
     """Add the command."""
     part = add("app", _app)
-    part.add_argument("--port", type=int, default=8501)
+    part.add_argument("--port", type=whole, default=8501, help="where it listens (default 8501)")
 
 
 def _app(chosen: argparse.Namespace) -> int:

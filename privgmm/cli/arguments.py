@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from privgmm.cli.interruption import STOPPED
 from privgmm.errors import InvalidInput
 from privgmm.methods import registry
+from privgmm.stages.sketch.choice import MOST_OFFERED
 
 __all__ = [
     "BAD_INPUT",
@@ -21,17 +23,22 @@ __all__ = [
     "Add",
     "Command",
     "a_count",
+    "a_count_or_auto",
+    "a_number",
     "a_seed",
     "a_width",
     "add_budget",
+    "add_columns",
     "add_forgiving",
+    "add_layout",
     "add_ledger",
+    "add_max_components",
     "column_names",
-    "number",
     "some_rows",
+    "whole",
 ]
 
-DONE, FAILED, BAD_INPUT, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, BAD_INPUT, REFUSED, INTERRUPTED = 0, 1, 2, 3, STOPPED
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -46,17 +53,38 @@ class Add(Protocol):
         ...
 
 
+def a_number(text: str) -> float:
+    """Any number; what it stands for says which are allowed."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def whole(text: str) -> int:
+    """Any whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
+
+
 def a_count(text: str) -> int:
     """A number of components or columns."""
-    count = int(text)
+    count = whole(text)
     if not 1 <= count <= _MOST:
         raise argparse.ArgumentTypeError(f"must lie in 1..{_MOST}, got {count}")
     return count
 
 
+def a_count_or_auto(text: str) -> int | str:
+    """A number of components, or the word that leaves it open."""
+    return text if text == "auto" else a_count(text)
+
+
 def some_rows(text: str) -> int:
     """A number of rows, 1e6 allowed."""
-    count = float(text)
+    count = a_number(text)
     if not (1 <= count <= 1e18 and count == int(count)):
         raise argparse.ArgumentTypeError(f"must be a whole number in 1..1e18, got {text}")
     return int(count)
@@ -64,7 +92,7 @@ def some_rows(text: str) -> int:
 
 def a_seed(text: str) -> int:
     """A seed of any generator here."""
-    seed = int(text)
+    seed = whole(text)
     if not 0 <= seed < 2**128:
         raise argparse.ArgumentTypeError(f"must lie in 0..2^128 - 1, got {seed}")
     return seed
@@ -75,16 +103,61 @@ def a_width(text: str) -> tuple[str, float]:
     name, sign, step = text.rpartition("=")
     if not sign or not name:
         raise argparse.ArgumentTypeError(f"must look like COLUMN=STEP, got {text!r}")
-    width = float(step)
+    width = a_number(step)
     if not 0 < width < math.inf:
         raise argparse.ArgumentTypeError(f"must have a step above 0, got {text!r}")
     return name, width
 
 
+def a_separator(text: str) -> str:
+    """What stands between cells, as itself or in a word."""
+    return {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|"}.get(text, text)
+
+
+def add_max_components(part: argparse.ArgumentParser) -> None:
+    """How many components may be chosen from."""
+    part.add_argument(
+        "--max-components",
+        type=a_count,
+        default=MOST_OFFERED,
+        help=f"how many components auto offers (default {MOST_OFFERED})",
+    )
+
+
+def add_columns(part: argparse.ArgumentParser, words: str) -> None:
+    """Names of columns, in one option or in several."""
+    part.add_argument(
+        "--columns", action="append", metavar="NAMES", help=f"{words}; may be repeated"
+    )
+
+
+def add_layout(part: argparse.ArgumentParser) -> None:
+    """How a CSV file is written."""
+    part.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="whether the first line of a CSV file holds names (default: it does, and names that "
+        "are numbers are refused: they may be somebody's)",
+    )
+    part.add_argument(
+        "--separator",
+        type=a_separator,
+        metavar="CHAR",
+        help="what stands between cells: a character, or tab (default: what parts the line of "
+        "names; a comma without names)",
+    )
+    part.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        help="the decimal sign (default: a point in files separated by commas, else either)",
+    )
+
+
 def add_budget(part: argparse.ArgumentParser) -> None:
     """Epsilon and delta."""
-    part.add_argument("--epsilon", type=float, default=1.0, help="TOTAL epsilon (default 1)")
-    part.add_argument("--delta", type=float, default=1e-6, help="TOTAL delta (default 1e-6)")
+    part.add_argument("--epsilon", type=a_number, default=1.0, help="TOTAL epsilon (default 1)")
+    part.add_argument("--delta", type=a_number, default=1e-6, help="TOTAL delta (default 1e-6)")
 
 
 def add_forgiving(part: argparse.ArgumentParser) -> None:
@@ -114,18 +187,14 @@ def add_ledger(part: argparse.ArgumentParser) -> None:
     )
 
 
-def column_names(columns: str | None) -> list[str] | None:
-    """Column names from one argument; quotes keep a comma inside a name."""
+def column_names(columns: Sequence[str] | None) -> list[str] | None:
+    """Column names from the arguments, one after the other; quotes keep a comma inside a name."""
     if columns is None:
         return None
     try:
-        return next(csv.reader([columns], skipinitialspace=True), [])
+        parts = [next(csv.reader([part], skipinitialspace=True), []) for part in columns]
     except csv.Error as problem:
         raise InvalidInput(f"--columns must be comma separated names: {problem}") from problem
-
-
-def number(value: float) -> str:
-    """A number for people."""
-    if not math.isfinite(value):
-        return "none"
-    return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"
+    if not all(parts):
+        raise InvalidInput("--columns must name at least one column each time")
+    return [name for part in parts for name in part]

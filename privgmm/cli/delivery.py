@@ -7,7 +7,7 @@ the result away.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def deliver(text: str, file: NewFile | None) -> Delivery:
         if _print(text) is None:
             return Delivery("standard output", problem)
     for folder in _shelters():
-        path = folder / f"privgmm-receipt-{hashlib.sha256(content).hexdigest()[:16]}.json"
+        path = folder / f"privgmm-receipt-{secrets.token_hex(8)}.json"
         try:
             with NewFile(path, "the file") as shelter:
                 if _fill(shelter, content) is None:

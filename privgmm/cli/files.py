@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,10 +20,13 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from privgmm.arrays import Array
+from privgmm.data.content import check_there
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
+from privgmm.records.files import new_private_file, part_of
 
 __all__ = [
+    "STANDARD",
     "NewFile",
     "as_csv",
     "as_json",
@@ -32,9 +34,13 @@ __all__ = [
     "output",
     "progress_bar",
     "read_mixture",
+    "read_named_mixture",
     "say",
     "silence",
 ]
+
+STANDARD = "-"
+"""Stands for standard input, or for standard output."""
 
 _BAR = 30
 _LARGEST = 1e60
@@ -66,7 +72,8 @@ class NewFile:
 
     A folder that cannot be written to, or a full disk, must not cost a release its budget, so
     both are found out when this is made. Until `keep` the content lies beside the target under
-    another name; as a context it is taken away again unless it was kept.
+    another name; as a context it is taken away again unless it was kept. Only its owner can read
+    it.
 
     Parameters
     ----------
@@ -80,11 +87,18 @@ class NewFile:
 
     def __init__(self, path: Path, option: str, *, room: int = 0) -> None:
         self.path = path
-        self._part = path.parent / f".privgmm-{secrets.token_hex(6)}.part"
+        self._part = part_of(path)
         try:
+            if str(path) == STANDARD:
+                raise InvalidInput(f"{option} must be a file, standard output will not do")
             if os.path.lexists(path):
                 raise InvalidInput(f"{option} {str(path)!r} exists already: choose another name")
-            self.stream: BinaryIO = self._part.open("xb")
+            if not path.parent.is_dir():
+                raise InvalidInput(
+                    f"cannot write {option} {str(path)!r}: there is no folder "
+                    f"{str(path.parent)!r}; make it first, or choose another place"
+                )
+            self.stream: BinaryIO = new_private_file(self._part)
         except (OSError, ValueError) as problem:
             if isinstance(problem, InvalidInput):
                 raise
@@ -135,7 +149,7 @@ class NewFile:
 @contextmanager
 def output(path: Path | None, option: str = "--out") -> Iterator[TextIO]:
     """Standard output, or a new file that appears whole or not at all."""
-    if path is None:
+    if path is None or str(path) == STANDARD:
         yield sys.stdout
         sys.stdout.flush()
         return
@@ -173,15 +187,25 @@ def progress_bar(what: str) -> Callable[[int, int], None] | None:
 
 
 def file_content(path: Path) -> bytes:
-    """The bytes of a file, or a clear error."""
+    """The bytes of a file, or of standard input, or a clear error."""
     try:
+        if str(path) == STANDARD:
+            return sys.stdin.buffer.read()
+        check_there(path)
         return path.read_bytes()
     except (OSError, ValueError) as problem:
+        if isinstance(problem, InvalidInput):
+            raise
         raise InvalidInput(f"cannot read {str(path)!r}: {problem}") from problem
 
 
 def read_mixture(path: Path) -> Mixture:
     """A mixture from a JSON file: a mixture, one Gaussian (mean, covariance), or a receipt."""
+    return read_named_mixture(path)[0]
+
+
+def read_named_mixture(path: Path) -> tuple[Mixture, list[str] | None]:
+    """The same, and the names of its columns where a receipt gives them."""
     content = file_content(path)
     try:
         data = json.loads(content)
@@ -191,6 +215,7 @@ def read_mixture(path: Path) -> Mixture:
         raise InvalidInput(f"{str(path)!r} must hold a JSON object, got {type(data).__name__}")
     if data.get("released") is False:
         raise InvalidInput(f"{str(path)!r} is a refusal: it holds no mixture")
+    names = data.get("columns")
     data = data.get("mixture", data)
     if isinstance(data, dict) and {"mean", "covariance"} <= data.keys():
         data = {
@@ -212,7 +237,15 @@ def read_mixture(path: Path) -> Mixture:
             f"{str(path)!r}: means and deviations must lie within 1e±60, or their squares and "
             "ratios leave the range of floats: change the units"
         )
-    return mixture
+    return mixture, names if _are_names(names, mixture.n_features) else None
+
+
+def _are_names(value: object, n_features: int) -> bool:
+    return (
+        isinstance(value, list)
+        and all(isinstance(name, str) and name for name in value)
+        and len(value) == len(set(value)) == n_features
+    )
 
 
 def as_csv(rows: Array, names: list[str], *, header: bool) -> str:

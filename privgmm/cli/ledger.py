@@ -11,7 +11,7 @@ from privgmm.cli.arguments import DONE, Add, add_ledger
 from privgmm.cli.files import as_json, output, say
 from privgmm.cli.source import fingerprint_of
 from privgmm.errors import InvalidInput
-from privgmm.ledger.history import Entry, History, Standing, exported, write_csv
+from privgmm.ledger.history import Entry, History, LookAlike, Standing, exported, write_csv
 from privgmm.ledger.protocol import Book
 from privgmm.ledger.sqlite import SQLiteBook
 
@@ -34,9 +34,12 @@ def add_ledger_command(add: Add) -> None:
 def _ledger(chosen: argparse.Namespace) -> int:
     """List data sets and their spends, what they cost together, and what their caps leave.
 
-    Totals are those of joint Rényi accounting, which for several releases lie below the sums.
+    Totals are those of joint Rényi accounting, which for several releases lie below the sums; they
+    hold if all releases were planned before the first result, and the sums hold in any case.
     Refused, unfinished and seeded runs count too. A cap is set once and stays: set it before the
-    first release. From then on `release` refuses to pass it.
+    first release. From then on `release` refuses to pass it, however releases are chosen. Data
+    sets that may be about the same people as an earlier one are pointed out: they have accounts of
+    their own, and what was spent on both adds up for whoever is in both.
     """
     if chosen.data is not None and chosen.dataset is not None:
         raise InvalidInput("DATA and --dataset both name a data set: give one of them")
@@ -52,10 +55,21 @@ def _ledger(chosen: argparse.Namespace) -> int:
     book = SQLiteBook(chosen.ledger)
     _set_cap(book, chosen, name, label)
     histories = _histories(book, name)
+    alike = _look_alikes(book, histories)
     answer = {
         "ledger": str(book.path),
         "data_sets": [
-            history.standing().to_dict() | {"entries": history.export()} for history in histories
+            history.standing().to_dict()
+            | {
+                "n_rows": history.n_rows,
+                "columns": history.columns,
+                "look_alikes": [
+                    {"account": found.history.account, "likeness": found.likeness}
+                    for found in alike[history.account]
+                ],
+                "entries": history.export(),
+            }
+            for history in histories
         ],
     }
     if chosen.export is not None:
@@ -67,7 +81,7 @@ def _ledger(chosen: argparse.Namespace) -> int:
     if chosen.json:
         say(as_json(answer))
     else:
-        say("\n".join(_lines(book.path, histories)))
+        say("\n".join(_lines(book.path, histories, alike)))
     return DONE
 
 
@@ -77,6 +91,16 @@ def _histories(book: Book, name: str | None) -> list[History]:
         return book.histories()
     ledger = book.find(name)
     return [] if ledger is None else [ledger.history()]
+
+
+def _look_alikes(book: Book, histories: list[History]) -> dict[str, list[LookAlike]]:
+    """Of each account, which earlier ones may be about the same people."""
+    everything = book.histories() if histories else []
+    places = {history.account: place for place, history in enumerate(everything)}
+    return {
+        history.account: history.look_alikes(everything[: places.get(history.account, 0)])
+        for history in histories
+    }
 
 
 def _set_cap(book: Book, chosen: argparse.Namespace, name: str | None, label: str | None) -> None:
@@ -97,25 +121,21 @@ def _set_cap(book: Book, chosen: argparse.Namespace, name: str | None, label: st
         )
 
 
-def _lines(path: Path, histories: list[History]) -> list[str]:
+def _lines(path: Path, histories: list[History], alike: dict[str, list[LookAlike]]) -> list[str]:
     lines = [f"ledger {str(path)!r}"]
     if not histories:
         return [*lines, "nothing was spent"]
     for history in histories:
         standing = history.standing()
         called = "" if standing.label is None else f"{standing.label!r}, "
-        lines += ["", f"{called}account {standing.account[:12]}: {_total(standing)}"]
+        lines += ["", f"{called}account {standing.account[:12]}: {standing.total_in_words}"]
+        if standing.attacker:
+            lines.append(f"  {standing.attacker}")
         if standing.cap is not None:
             lines.append(f"  {_cap(standing)}")
+        lines += [f"  the same people? {found}" for found in alike[history.account]]
         lines += [_line(entry) for entry in history.entries]
     return lines
-
-
-def _total(standing: Standing) -> str:
-    if standing.total is None:
-        return "nothing was spent"
-    times = "1 spend" if standing.spends == 1 else f"{standing.spends} spends, together"
-    return f"{times} {standing.total} for a {standing.unit}"
 
 
 def _cap(standing: Standing) -> str:

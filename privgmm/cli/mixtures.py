@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from privgmm.cli.arguments import DONE, Add, a_seed, column_names, some_rows
-from privgmm.cli.files import as_csv, as_json, output, read_mixture, say
+from privgmm.cli.arguments import DONE, Add, a_seed, add_columns, column_names, some_rows
+from privgmm.cli.files import as_csv, as_json, output, read_mixture, read_named_mixture, say
 from privgmm.distances.mixture_variation import mixture_tv
 from privgmm.errors import InvalidInput
 
@@ -21,8 +21,8 @@ _CHUNK = 100_000
 def add_mixtures(add: Add) -> None:
     """Add the commands."""
     part = add("sample", _sample)
-    part.add_argument("file", type=Path, help="a receipt, or a mixture as JSON")
-    part.add_argument("--columns", help="names for the columns, comma separated")
+    part.add_argument("file", type=Path, help="a receipt, or a mixture as JSON; - reads one")
+    add_columns(part, "names for the columns, comma separated (default: those in the receipt)")
     part.add_argument("-n", type=some_rows, required=True, help="rows to draw")
     part.add_argument("--out", type=Path, help="write CSV here; must not exist")
     part.add_argument("--seed", type=a_seed)
@@ -34,8 +34,9 @@ def add_mixtures(add: Add) -> None:
 
 def _sample(chosen: argparse.Namespace) -> int:
     """Draw rows from a release as CSV; costs no privacy."""
-    mixture = read_mixture(chosen.file)
-    names = column_names(chosen.columns) or [f"x{j + 1}" for j in range(mixture.n_features)]
+    mixture, known = read_named_mixture(chosen.file)
+    usual = known or [f"x{j + 1}" for j in range(mixture.n_features)]
+    names = usual if chosen.columns is None else column_names(chosen.columns) or []
     if len(names) != mixture.n_features or len(set(names)) != len(names):
         raise InvalidInput(f"--columns must be {mixture.n_features} distinct names, got {names}")
     rng = np.random.default_rng(chosen.seed)

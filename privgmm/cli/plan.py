@@ -9,14 +9,15 @@ from privgmm.cli.arguments import (
     DONE,
     Add,
     a_count,
+    a_number,
     add_budget,
     add_forgiving,
-    number,
     some_rows,
 )
 from privgmm.cli.files import as_json, progress_bar, say
 from privgmm.methods import registry
 from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
+from privgmm.methods.searching import as_told
 from privgmm.methods.what_if import epsilon_for, prospect, rows_for
 
 __all__ = ["add_plan"]
@@ -35,7 +36,7 @@ def add_plan(add: Add) -> None:
     add_forgiving(part)
     part.add_argument(
         "--alpha",
-        type=float,
+        type=a_number,
         default=DEFAULT_ALPHA,
         help=f"accuracy to be promised (methods: {promising}; default {DEFAULT_ALPHA:g})",
     )
@@ -86,24 +87,25 @@ def _plan(chosen: argparse.Namespace) -> int:
     lines = [
         f"Rows needed for {chosen.k} components in {chosen.d} dimensions at epsilon "
         f"{chosen.epsilon:g}, delta {chosen.delta:g} ({kind}, 95 % of runs):",
-        *(f"  {name:<{width}}{number(rows):>12}" for name, rows in needs.items()),
+        *(f"  {name:<{width}}{as_told(rows):>12}" for name, rows in needs.items()),
         f"What if? Rows for method {usual.method}:",
-        *(f"  epsilon {row['epsilon']:<6g}{number(row['rows']):>12}" for row in what_if),
+        *(f"  epsilon {row['epsilon']:<6g}{as_told(row['rows']):>12}" for row in what_if),
     ]
     if chosen.rows is not None:
         seen, least = prospect(usual), epsilon_for(usual)
         answer["at_rows"] = {
             "rows": chosen.rows,
+            "method": seen.method,
             "pass_probability": seen.pass_probability,
             "expected_error": seen.error,
             "smallest_epsilon": least,
             "plan": None if seen.plan is None else seen.plan.to_dict(),
         }
         lines += [
-            f"At {chosen.rows:,} rows, method {usual.method}:",
+            f"At {chosen.rows:,} rows, method {seen.method}:",
             f"  chance of a release  {seen.pass_probability:.1%}",
-            f"  expected error       {number(seen.error)}",
-            f"  smallest epsilon     {number(least)}",
+            f"  expected error       {as_told(seen.error)}",
+            f"  smallest epsilon     {as_told(least)}",
         ]
         if seen.plan is not None and seen.pass_probability >= 0.5:
             lines += ["", seen.plan.explain()]

@@ -13,23 +13,31 @@ from typing import Any
 import numpy as np
 
 from privgmm.arrays import Array
+from privgmm.budget import budget_warnings
 from privgmm.cli.arguments import (
     DONE,
     FAILED,
     REFUSED,
     Add,
-    a_count,
+    a_count_or_auto,
+    a_number,
     a_seed,
     a_width,
     add_budget,
+    add_columns,
     add_forgiving,
+    add_layout,
     add_ledger,
+    add_max_components,
+    whole,
 )
+from privgmm.cli.components import component_lines
 from privgmm.cli.delivery import deliver
-from privgmm.cli.files import NewFile, as_json, progress_bar, say
+from privgmm.cli.files import STANDARD, NewFile, as_json, progress_bar, say
 from privgmm.cli.source import Source, load_source
 from privgmm.data.jitter import jitter_widths, jittered
-from privgmm.data.rows import RowsLike
+from privgmm.data.rows import RowsLike, check_spread
+from privgmm.data.tables import listed
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.registry import OFFERED, make_learner
 from privgmm.ledger.protocol import Ledger
@@ -37,28 +45,43 @@ from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.methods import registry
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_for
-from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
 from privgmm.records.bundle import BUNDLE_ROOM, bundle_bytes, check_figures
 from privgmm.records.receipt import make_receipt, receipt_text
+from privgmm.records.signature import read_signer
 from privgmm.release import Outcome, release
 from privgmm.results import Refusal, Release
 
 __all__ = ["add_release"]
 
 _NUMBER_BYTES = 32
+_SKETCH_BYTES = 200_000
 
 
 def add_release(add: Add) -> None:
     """Add the command."""
-    methods = _listed((method.name, method.sentence) for method in registry.all_methods())
+    methods = _listed((name, registry.get(name).sentence) for name in registry.choices())
     learners = _listed((kind.name, f"{kind.title}. {kind.good_at}") for kind in OFFERED.values())
     heading = "learners (the guarantee is the same with any of them):"
     part = add("release", _release, more="\n".join(["methods:", *methods, "", heading, *learners]))
-    part.add_argument("data", help="a CSV or Parquet file, or the name of a shipped sample")
-    part.add_argument("--k", type=a_count, required=True, help="components")
+    part.add_argument(
+        "data",
+        help="a CSV or Parquet file, packed by gzip or not, or the name of a shipped sample; "
+        "- reads standard input",
+    )
+    part.add_argument(
+        "--k",
+        type=a_count_or_auto,
+        required=True,
+        help="components; auto chooses their number from what was paid for once (method sketch)",
+    )
+    add_max_components(part)
     add_budget(part)
     add_forgiving(part)
-    part.add_argument("--columns", help="names, comma separated; by default all columns of numbers")
+    add_columns(
+        part, "what to fit: names, comma separated; by default all, which must hold numbers only"
+    )
+    add_layout(part)
     part.add_argument(
         "--groups",
         metavar="COLUMN",
@@ -74,23 +97,30 @@ def add_release(add: Add) -> None:
     )
     part.add_argument(
         "--method",
-        choices=registry.names(),
+        choices=registry.choices(),
         default=DEFAULT_METHOD,
         help=f"see below (default {DEFAULT_METHOD})",
     )
     part.add_argument("--learner", choices=tuple(OFFERED), default=next(iter(OFFERED)))
     part.add_argument(
         "--alpha",
-        type=float,
+        type=a_number,
         help="accuracy of the mixture, which is not refined then; by default the method's choice",
     )
     part.add_argument(
         "--blocks",
-        type=int,
+        type=whole,
         help="n_blocks, how many blocks rows are dealt into; by default the method's choice. With "
         "both --alpha and --blocks the release is tried even if it is not expected to succeed",
     )
     part.add_argument("--out", type=Path, help="write the receipt here; must not exist")
+    part.add_argument(
+        "--sign",
+        type=Path,
+        metavar="KEY",
+        help="sign the receipt with this private key (Ed25519): openssl genpkey -algorithm ed25519 "
+        "-out KEY",
+    )
     part.add_argument(
         "--bundle",
         type=Path,
@@ -121,25 +151,32 @@ def _listed(entries: Iterable[tuple[str, str]]) -> list[str]:
 def _release(chosen: argparse.Namespace) -> int:
     """Release a mixture from a table, or refuse (exit code 3). Spends the budget once.
 
+    What was read is told on standard error and written into the receipt. No column is left out
+    unasked, and nothing about the reading hangs on single cells; what cannot be read is an error.
     The spend is written into the ledger before noise is drawn; a cap that it would pass stops it
     (exit code 2, nothing spent). If the result cannot be written where it was asked for, it is
     printed instead (exit code 1).
     """
-    source = load_source(chosen.data, chosen.columns, chosen.groups)
+    if chosen.out is not None and str(chosen.out) == STANDARD:
+        chosen.out = None
+    source = load_source(chosen)
     widths = _widths(source, chosen)
     plan = _plan(source, chosen)
-    learner = make_learner(chosen.learner, chosen.k)
+    learner = make_learner(chosen.learner, plan.n_components)
+    signer = None if chosen.sign is None else read_signer(chosen.sign)
     if chosen.bundle is not None:
         check_figures()
+    check_spread(source.rows.rows(), source.rows.columns)
     ledger = _ledger(source, chosen)
-    numbers = chosen.k * (source.rows.n_features + 1) ** 2
+    numbers = plan.n_components * (source.rows.n_features + 1) ** 2
     with contextlib.ExitStack() as files:
         out = bundle = None
         if chosen.out is not None:
-            room = 16_384 + _NUMBER_BYTES * numbers
+            room = _SKETCH_BYTES + _NUMBER_BYTES * numbers
             out = files.enter_context(NewFile(chosen.out, "--out", room=room))
         if chosen.bundle is not None:
             bundle = files.enter_context(NewFile(chosen.bundle, "--bundle", room=BUNDLE_ROOM))
+        _before(source, plan, chosen, ledger)
         outcome = release(
             _recorded(source, widths, chosen.seed),
             plan,
@@ -150,7 +187,14 @@ def _release(chosen: argparse.Namespace) -> int:
             progress=progress_bar("blocks fitted"),
         )
         result = outcome.result
-        receipt = make_receipt(result, learner=chosen.learner, jitter=widths)
+        receipt = make_receipt(
+            result,
+            learner=chosen.learner,
+            jitter=widths,
+            columns=source.rows.columns,
+            reading=source.reading,
+            signer=signer,
+        )
         sent = deliver(receipt_text(receipt), out)
         whole = sent.problem is None
         if not whole:
@@ -158,7 +202,10 @@ def _release(chosen: argparse.Namespace) -> int:
         if bundle is not None and isinstance(result, Release):
             whole &= _write_bundle(receipt, source, bundle)
     if out is not None and sent.problem is None:
-        _report(result, chosen, ledger)
+        _report(result, source, chosen, ledger)
+    elif isinstance(result, Release) and result.choice is not None:
+        # standard output is the receipt
+        sys.stderr.write(f"{result.choice}\n")
     if chosen.hint and not result.released:
         told = outcome.curator.hint() or "nothing stands out: the test itself is random."
         _note(f"for the holder of the data only, NOT private: {told}")
@@ -166,7 +213,7 @@ def _release(chosen: argparse.Namespace) -> int:
 
 
 def _widths(source: Source, chosen: argparse.Namespace) -> Array | None:
-    """The width of public noise for each column, or None for none at all."""
+    """The public width of noise for each column, or None for none at all."""
     if not chosen.jitter:
         return None
     names = [name for name, _ in chosen.jitter]
@@ -177,10 +224,10 @@ def _widths(source: Source, chosen: argparse.Namespace) -> Array | None:
 
 
 def _recorded(source: Source, widths: Array | None, seed: int | None) -> RowsLike:
-    """The rows, with public noise where asked for; of a seeded run that noise is repeatable too."""
+    """The rows, with noise where asked for: secret, or of a seeded run repeatable too."""
     if widths is None:
         return source.rows
-    rng = np.random.default_rng() if seed is None else np.random.default_rng([seed, 1])
+    rng = None if seed is None else np.random.default_rng([seed, 1])
     return jittered(source.rows.rows(), widths, rng=rng)
 
 
@@ -193,20 +240,44 @@ def _note(text: str) -> None:
     sys.stderr.write(f"privgmm: {text}\n")
 
 
+def _before(source: Source, plan: Plan, chosen: argparse.Namespace, ledger: Ledger | None) -> None:
+    """What to know before anything is spent."""
+    _note(str(source))
+    if source.suspects:
+        _note(
+            f"column {listed(source.suspects)} looks like a number of rows or persons: if nothing "
+            "was measured there, leave it out (--columns)"
+        )
+    for words in budget_warnings(plan.budget, source.n_units, source.unit):
+        _note(words)
+    if ledger is not None and not ledger.entries:
+        for found in SQLiteBook(chosen.ledger).look_alikes(ledger):
+            _note(
+                f"a new account in the ledger, but {found}. If it is about the same people, their "
+                "spends add up: give both one name from now on (--dataset NAME)"
+            )
+
+
 def _ledger(source: Source, chosen: argparse.Namespace) -> Ledger | None:
     if chosen.no_ledger:
         if chosen.ledger is not None or chosen.dataset is not None:
             raise InvalidInput("--no-ledger leaves nothing to do for --ledger and --dataset")
         return None
-    if chosen.dataset is not None:
-        return SQLiteBook(chosen.ledger).open(chosen.dataset, label=chosen.dataset)
-    return SQLiteBook(chosen.ledger).open(source.rows.fingerprint, label=source.rows.name)
+    named = chosen.dataset
+    return SQLiteBook(chosen.ledger).open(
+        source.rows.fingerprint if named is None else named,
+        label=source.rows.name if named is None else named,
+        n_rows=source.rows.n_rows,
+        columns=source.rows.columns,
+    )
 
 
 def _plan(source: Source, chosen: argparse.Namespace) -> Plan:
     """The plan of a release: from the options and the public shape of the table alone."""
+    most, is_open = components_asked(chosen.k, chosen.max_components)
     request = PlanRequest(
-        n_components=chosen.k,
+        n_components=most,
+        choose_components=is_open,
         n_features=source.rows.n_features,
         n_rows=source.n_units,
         epsilon=chosen.epsilon,
@@ -241,7 +312,9 @@ def _write_bundle(receipt: dict[str, Any], source: Source, file: NewFile) -> boo
     return True
 
 
-def _report(result: Release | Refusal, chosen: argparse.Namespace, ledger: Ledger | None) -> None:
+def _report(
+    result: Release | Refusal, source: Source, chosen: argparse.Namespace, ledger: Ledger | None
+) -> None:
     """What a release into a file says on standard output."""
     standing = None if ledger is None else ledger.standing()
     if chosen.json:
@@ -255,6 +328,10 @@ def _report(result: Release | Refusal, chosen: argparse.Namespace, ledger: Ledge
                     "out": str(chosen.out),
                     "bundle": str(chosen.bundle) if bundled else None,
                     "budget": result.budget.to_dict(),
+                    "ceiling": result.plan.ceiling,
+                    **(_said(result) if isinstance(result, Release) else {}),
+                    "columns": list(source.rows.columns),
+                    "reading": source.reading,
                     "ledger": None
                     if ledger is None or standing is None
                     else {
@@ -266,13 +343,34 @@ def _report(result: Release | Refusal, chosen: argparse.Namespace, ledger: Ledge
             )
         )
         return
-    lines = [f"{_word(result)} with {result.budget} for a {result.unit}: {str(chosen.out)!r}"]
+    lines = [
+        f"{_word(result)} with {result.budget} for a {result.unit}: {str(chosen.out)!r}",
+        result.attacker,
+    ]
     if standing is not None:
-        lines.append(
-            f"ledger entry {result.entry}; all spends of this data set together: {standing.total}"
-            + ("" if standing.cap is None else f" of {standing.cap}")
-        )
+        cap = "" if standing.cap is None else f" (cap {standing.cap})"
+        lines.append(f"ledger entry {result.entry}; this data set: {standing.total_in_words}{cap}")
+    if isinstance(result, Release):
+        lines += _found(result, source)
     say("\n".join(lines))
+
+
+def _found(result: Release, source: Source) -> list[str]:
+    """The mixture, how its size was chosen, and how well it explains the rows."""
+    lines = [] if result.choice is None else [str(result.choice)]
+    if result.verdict is not None:
+        lines.append(f"{result.verdict} (misfit {result.misfit:.3g})")
+    return lines + component_lines(result.mixture, result.standard_errors, source.rows.columns)
+
+
+def _said(result: Release) -> dict[str, Any]:
+    """What a release says about itself, for JSON; the rest is in the receipt."""
+    return {
+        "n_components": result.mixture.n_components,
+        "misfit": result.misfit,
+        "verdict": result.verdict,
+        "choice": None if result.choice is None else result.choice.to_dict(),
+    }
 
 
 def _ending(outcome: Outcome, chosen: argparse.Namespace, *, whole: bool) -> int:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import sys
+import warnings
 
 import numpy as np
 
 from privgmm.arrays import IntArray
 from privgmm.budget import Unit
 from privgmm.cli.arguments import column_names
+from privgmm.cli.files import STANDARD
+from privgmm.data.content import stream_bytes
 from privgmm.data.fingerprint import file_fingerprint
+from privgmm.data.identifiers import named_identifiers, running_numbers
 from privgmm.data.rows import RowSource, is_sample, row_source
-from privgmm.errors import InvalidInput
+from privgmm.data.tables import listed
+from privgmm.errors import InvalidInput, SuspectColumn
 
 __all__ = ["Source", "fingerprint_of", "load_source"]
 
@@ -26,10 +33,13 @@ class Source:
         The columns to be fitted.
     persons : array (n,) or None
         A number for the person of each row; None where each row is a person.
+    suspects : tuple of str
+        Columns that look like a number of rows or persons.
     """
 
     rows: RowSource
     persons: IntArray | None
+    suspects: tuple[str, ...] = ()
 
     @property
     def unit(self) -> Unit:
@@ -41,25 +51,70 @@ class Source:
         """How many rows or persons can be dealt into blocks."""
         return self.rows.n_rows if self.persons is None else len(np.unique(self.persons))
 
+    @property
+    def reading(self) -> dict[str, str | int | bool | None] | None:
+        """How the file was read, to be published: the number of rows is public if persons are rows.
 
-def load_source(data: str, columns: str | None, groups: str | None) -> Source:
-    """Read a file, or a shipped sample by its name; the column of persons is not fitted."""
-    names = column_names(columns)
+        What persons have is theirs: their number is public, that of their rows is not.
+        """
+        if self.rows.reading is None:
+            return None
+        return {**self.rows.reading.to_dict(), "rows": self._public_rows}
+
+    @property
+    def _public_rows(self) -> int | None:
+        return self.rows.n_rows if self.persons is None else None
+
+    def __str__(self) -> str:
+        """What was read, for the holder of the data."""
+        of = "" if self.persons is None else f" of {self.n_units:,} persons"
+        left_out = self.rows.left_out
+        rest = f" (not {listed(left_out)})" if left_out else ""
+        return (
+            f"read {self.rows.n_rows:,} rows{of} from {self.rows.name!r}, columns "
+            f"{listed(self.rows.columns)}{rest}: {self.rows.reading}"
+        )
+
+
+def load_source(chosen: argparse.Namespace) -> Source:
+    """Read the table of the options: a file, standard input, or a shipped sample by its name.
+
+    The column of persons is not fitted.
+    """
+    names, groups = column_names(chosen.columns), chosen.groups
     if names is not None and groups in names:
         raise InvalidInput(
             f"--columns and --groups both name {groups!r}: a column of persons is not fitted; "
             "leave it out of --columns"
         )
-    rows = row_source(data, names)
-    if groups is None:
-        return Source(rows, None)
-    persons = rows.labels(groups)
-    rest = [name for name in rows.columns if name != groups]
-    if not rest:
-        raise InvalidInput(f"no column of numbers is left beside --groups {groups!r}")
-    return Source(rows.choose(rest), persons)
+    with warnings.catch_warnings():
+        # they are notes here, together with what the values show
+        warnings.simplefilter("ignore", SuspectColumn)
+        rows = row_source(
+            _input() if chosen.data == STANDARD else chosen.data,
+            names,
+            without=() if groups is None else (groups,),
+            header=chosen.header,
+            separator=chosen.separator,
+            decimal=chosen.decimal,
+            name="standard input",
+        )
+    unasked = named_identifiers(rows.columns) if names is None else ()
+    running = running_numbers(rows.rows(), rows.columns)
+    return Source(
+        rows,
+        None if groups is None else rows.labels(groups),
+        tuple(name for name in rows.columns if name in unasked or name in running),
+    )
 
 
 def fingerprint_of(data: str) -> str:
     """What the ledger calls a file or a shipped sample, which need not be a table to be asked."""
+    if data == STANDARD:
+        return file_fingerprint(_input())
     return f"sample {data}" if is_sample(data) else file_fingerprint(data)
+
+
+def _input() -> bytes:
+    """Everything on standard input."""
+    return stream_bytes(sys.stdin.buffer)

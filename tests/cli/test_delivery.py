@@ -22,6 +22,7 @@ from privgmm.records.receipt import verify_receipt
 from privgmm.release import release
 
 ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
+ORDER += ["--method", "lifted"]
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ from privgmm.privacy.composition import total
 from privgmm.records.receipt import verify_receipt
 
 ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
+ORDER += ["--method", "lifted"]
+BOTH = ["--columns", "u,v"]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def test_a_release_is_in_the_ledger_and_the_receipt_names_it(
     run: Any, ledger: Path, people: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "receipt.json"
-    done = run("release", people, *ORDER, "--out", out, "--json")
+    done = run("release", people, *ORDER, *BOTH, "--out", out, "--json")
     assert done.code == 0, done.err
     (spend,) = SQLiteBook(ledger).export()
     assert (spend["released"], spend["seeded"], spend["unit"]) == (True, False, "row")
@@ -101,7 +103,7 @@ def test_a_cap_stops_releases_and_nothing_is_spent_beyond(
     assert before["cap"] == before["remaining"] == {"epsilon": 4.5, "delta": 1.2e-5}
     assert before["total"] is None
     done = 0
-    while (result := run("release", people, *ORDER, "--seed", done)).code == 0:
+    while (result := run("release", people, *ORDER, *BOTH, "--seed", done)).code == 0:
         done += 1
         assert done < 50
     assert done >= 1
@@ -113,7 +115,7 @@ def test_a_cap_stops_releases_and_nothing_is_spent_beyond(
     assert Budget(4.5, 1.2e-5).covers(Budget.from_dict(after["total"]))
     # nothing is left behind where the receipt would have been
     out = tmp_path / "receipt.json"
-    assert run("release", people, *ORDER, "--out", out).code == 2
+    assert run("release", people, *ORDER, *BOTH, "--out", out).code == 2
     assert not out.exists()
     assert not list(tmp_path.glob(".privgmm-*"))
     # the cap stays, and its account is that of the file
@@ -122,7 +124,7 @@ def test_a_cap_stops_releases_and_nothing_is_spent_beyond(
     assert kept is not None
     assert kept.cap == Budget(4.5, 1.2e-5)
     # another account has no cap
-    assert run("release", people, *ORDER, "--dataset", "others").code == 0
+    assert run("release", people, *ORDER, *BOTH, "--dataset", "others").code == 0
     assert [d["label"] for d in run("ledger", "--json").json()["data_sets"]] == [
         "people.csv",
         "others",
@@ -133,7 +135,7 @@ def test_a_cap_stops_releases_and_nothing_is_spent_beyond(
 
 
 def test_a_late_cap_is_said_to_be_late(run: Any, ledger: Path, people: Path) -> None:
-    assert run("release", people, *ORDER).code == 0
+    assert run("release", people, *ORDER, *BOTH).code == 0
     late = run("ledger", people, "--cap-epsilon", 40, "--cap-delta", 1e-3)
     assert late.code == 0
     assert "before this cap" in late.err
@@ -143,7 +145,7 @@ def test_a_late_cap_is_said_to_be_late(run: Any, ledger: Path, people: Path) -> 
 def test_persons(run: Any, ledger: Path, people: Path, tmp_path: Path) -> None:
     cap = ("--cap-epsilon", 40, "--cap-delta", 1e-3, "--cap-unit", "person")
     assert run("ledger", people, *cap).code == 0
-    forbidden = run("release", people, *ORDER)
+    forbidden = run("release", people, *ORDER, *BOTH)
     assert forbidden.code == 2
     assert "groups" in forbidden.err
     done = run("release", people, *ORDER, "--groups", "name", "--out", tmp_path / "r.json")
@@ -158,7 +160,7 @@ def test_persons(run: Any, ledger: Path, people: Path, tmp_path: Path) -> None:
 
 
 def test_no_ledger(run: Any, ledger: Path, people: Path) -> None:
-    done = run("release", people, *ORDER, "--no-ledger")
+    done = run("release", people, *ORDER, *BOTH, "--no-ledger")
     assert done.code == 0
     assert "in no ledger" in done.err
     assert done.json()["ledger"] is None
@@ -167,8 +169,8 @@ def test_no_ledger(run: Any, ledger: Path, people: Path) -> None:
 
 def test_export(run: Any, ledger: Path, people: Path, tmp_path: Path) -> None:
     for seed in range(2):
-        assert run("release", people, *ORDER, "--seed", seed).code == 0
-    assert run("release", people, *ORDER, "--dataset", "others").code == 0
+        assert run("release", people, *ORDER, *BOTH, "--seed", seed).code == 0
+    assert run("release", people, *ORDER, *BOTH, "--dataset", "others").code == 0
     table, document = tmp_path / "spends.csv", tmp_path / "spends.json"
     assert run("ledger", "--export", table).code == 0
     with table.open(encoding="utf-8", newline="") as file:

@@ -68,7 +68,7 @@ def test_release_writes_a_receipt_that_samples_and_compares(
     assert done.code == 0, done.err
     assert "released" in done.out
     assert "NOT a private release" in done.err
-    assert verify_receipt(receipt.read_bytes())
+    assert verify_receipt(receipt.read_bytes()).intact
     written = json.loads(receipt.read_text())
     assert written["released"]
     assert written["seeded"]
@@ -79,13 +79,14 @@ def test_release_writes_a_receipt_that_samples_and_compares(
     assert compared["tv"] == pytest.approx(float(mixture_tv(found, TRUTH)), abs=1e-12)
     assert compared["tv"] < 0.1
 
-    drawn = run("sample", receipt, "-n", 500, "--seed", 3, "--columns", "u,v").out
+    # the columns' names are those of the receipt
+    drawn = run("sample", receipt, "-n", 500, "--seed", 3).out
     table = list(csv.reader(io.StringIO(drawn)))
     assert table[0] == ["u", "v"]
     np.testing.assert_array_equal(
         np.array(table[1:], dtype=float), found.sample(500, rng=np.random.default_rng(3))
     )
-    assert run("verify", receipt).code == 0
+    assert run("verify", receipt).code == 1, "made with a seed"
     receipt.write_bytes(receipt.read_bytes().replace(b'"seeded": true', b'"seeded": false'))
     tampered = run("verify", receipt, "--json")
     assert tampered.code == 1
@@ -96,12 +97,15 @@ def test_release_without_a_seed_goes_to_standard_output(run: Any, folder: Path) 
     done = run("release", folder / "data.csv", *OPTIONS, *KNOBS, "--columns", "u,v")
     assert done.code == 0, done.err
     assert not done.json()["seeded"]
-    assert done.err == ""
+    assert done.err.startswith("privgmm: read 25,000 rows from 'data.csv', columns 'u', 'v'")
 
 
 def test_a_refusal_has_its_own_exit_code(run: Any, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "refusal.json"
-    done = run("release", folder / "hump.csv", *OPTIONS, *KNOBS, "--out", out, "--json")
+    done = run(
+        *("release", folder / "hump.csv", *OPTIONS, *KNOBS, "--method", "lifted"),
+        *("--out", out, "--json"),
+    )
     assert done.code == 3
     assert "may help" in done.err
     assert done.json()["released"] is False
@@ -165,11 +169,18 @@ def test_bad_options_are_one_line_and_cost_nothing(
     run: Any, folder: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(release_command, "release", None)
-    done = run("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", *extra)
+    usual = [*OPTIONS, "--columns", "u,v"]
+    kept = [
+        word for i in range(0, len(usual), 2) if usual[i] not in extra for word in usual[i : i + 2]
+    ]
+    done = run("release", folder / "data.csv", *kept, *extra)
     assert done.code == 2
     assert done.out == ""
     assert done.err.startswith("privgmm: ")
     assert done.err.count("\n") == 1
+    assert "twice" not in done.err
+    for jargon in ("a_count", "a_seed", "invalid int", "invalid float"):
+        assert jargon not in done.err
 
 
 @pytest.mark.parametrize("knob", [KNOBS[:2], KNOBS[2:]], ids=["alpha", "blocks"])
@@ -203,6 +214,28 @@ def test_too_few_rows_are_told_before_anything_is_spent(
         shortage = plan_for(request).shortage
         assert shortage
         assert done.err == f"privgmm: {shortage}\n"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["release", "{}", "--k", "2"],
+        ["verify", "{}"],
+        ["sample", "{}", "-n", "1"],
+        ["bundle", "{}", "-o", "x.zip"],
+        ["fit", "{}", "--k", "2"],
+        ["tv", "{}", "{}"],
+    ],
+    ids=lambda order: order[0],
+)
+def test_a_missing_folder_is_told_by_its_name(run: Any, tmp_path: Path, order: list[str]) -> None:
+    lost = tmp_path / "nowhere" / "file.json"
+    done = run(*(str(lost) if part == "{}" else part for part in order))
+    assert done.code == 2
+    assert f"there is no folder {str(lost.parent)!r}" in done.err
+    here = tmp_path / "file.json"
+    done = run(*(str(here) if part == "{}" else part for part in order))
+    assert f"there is no file {str(here)!r}: check the path" in done.err
 
 
 @pytest.fixture
@@ -333,7 +366,7 @@ def test_tv_of_two_gaussians(run: Any, folder: Path) -> None:
 
 def test_plan_answers_what_if(run: Any) -> None:
     answer = run("plan", "--k", 2, "--d", 1, "--rows", "1e5", "--epsilon", 2, "--json").json()
-    asked = PlanRequest(n_components=2, n_features=1, epsilon=2.0)
+    asked = PlanRequest(n_components=2, n_features=1, epsilon=2.0, method="lifted")
     assert answer["rows_needed"]["lifted"] == rows_for(asked)
     assert answer["rows_needed"]["tight"] == rows_for(asked.but(method="tight"))
     needs = [row["rows"] for row in answer["what_if"]]
@@ -341,8 +374,8 @@ def test_plan_answers_what_if(run: Any) -> None:
     at = answer["at_rows"]
     assert at["pass_probability"] > 0.9
     assert at["smallest_epsilon"] < 2
-    assert at["plan"]["method"] == "lifted"
-    words = run("plan", "--k", 2, "--d", 1, "--rows", "500")
+    assert at["plan"]["method"] == at["method"] == "sketch"
+    words = run("plan", "--k", 2, "--d", 1, "--rows", "50")
     assert words.code == 0
     assert "chance of a release  0.0%" in words.out
 
@@ -464,7 +497,7 @@ def test_public_jitter_is_added_and_written_down(run: Any, minutes: Path, tmp_pa
     assert run(*order, "--jitter", "v=1", "--out", out).code == 0
     receipt = json.loads(out.read_text())
     assert receipt["jitter"] == [0.0, 1.0]
-    assert run("verify", out).code == 0
+    assert verify_receipt(out.read_bytes()).intact
     again = tmp_path / "again.json"
     assert run(*order, "--jitter", "v=1", "--out", again).code == 0
     assert json.loads(again.read_text())["mixture"] == receipt["mixture"]
@@ -492,6 +525,7 @@ def test_jitter_needs_a_column_and_a_step(run: Any, minutes: Path) -> None:
 def test_a_hint_is_given_on_request_only(run: Any, folder: Path) -> None:
     """One component too many: the blocks split the larger one in any way."""
     order = ("release", folder / "data.csv", "--columns", "u,v", "--seed", 0, *KNOBS, "--k", 3)
+    order = (*order, "--method", "lifted")
     plain, asked = run(*order, "--epsilon", 1), run(*order, "--epsilon", 1, "--hint")
     assert plain.code == asked.code == 3
     assert "NOT private" not in plain.err.replace("NOT a private", "")

@@ -1,0 +1,188 @@
+"""`privgmm fit` and `privgmm picture`: more from a receipt that holds a sketch, at no cost."""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from privgmm.cli.arguments import (
+    DONE,
+    FAILED,
+    Add,
+    a_count_or_auto,
+    add_max_components,
+    column_names,
+)
+from privgmm.cli.components import component_lines
+from privgmm.cli.files import NewFile, as_json, file_content, output, say
+from privgmm.errors import InvalidInput
+from privgmm.mixture import Mixture
+from privgmm.records.bundle import check_figures
+from privgmm.records.receipt import sketch_of, verify_receipt
+from privgmm.stages.sketch.choice import Choice
+from privgmm.stages.sketch.private_sketch import PrivateSketch, SketchFit
+from privgmm.stages.standard_errors import StandardErrors
+
+__all__ = ["add_looks"]
+
+_PAGE_ROOM = 8 * 2**20
+_TYPES = ("full", "tied", "diag", "spherical")
+
+
+def add_looks(add: Add) -> None:
+    """Add the commands."""
+    part = add("fit", _fit)
+    part.add_argument("file", type=Path, help="a receipt of method sketch; - reads one")
+    part.add_argument(
+        "--k", type=a_count_or_auto, default="auto", help="components, or auto (default) to choose"
+    )
+    part.add_argument(
+        "--covariance-type",
+        choices=_TYPES,
+        default="full",
+        help="what components may differ in, as in scikit-learn (default full)",
+    )
+    add_max_components(part)
+    part.add_argument("--out", type=Path, help="write the mixture here as JSON; must not exist")
+
+    part = add("picture", _picture)
+    part.add_argument("file", type=Path, help="a receipt of method sketch; - reads one")
+    part.add_argument(
+        "--columns",
+        nargs="+",
+        metavar="NAME",
+        help="one column for its density, or two for their picture (default: the first two)",
+    )
+    part.add_argument(
+        "--out", type=Path, required=True, metavar="HTML", help="a new file; opens in a browser"
+    )
+
+
+def _fit(chosen: argparse.Namespace) -> int:
+    """Fit another number of components, or other covariances, to a receipt; costs no privacy.
+
+    The data is not needed: the noisy sketch in the receipt is public, and everything computed from
+    it is free. Says how well the mixture explains the rows, and how far its numbers may be off.
+    What --out writes can be given to `sample` and `tv`. The receipt is verified first (exit code 1
+    if it was changed).
+    """
+    receipt = _receipt(chosen.file)
+    if receipt is None:
+        return FAILED
+    sketch, k, choice = _sketch(receipt, chosen.file), chosen.k, None
+    if k == "auto":
+        choice = sketch.choice(chosen.max_components, chosen.covariance_type)
+        k = choice.n_components
+    fit = sketch.fit(k, chosen.covariance_type)
+    answer: dict[str, Any] = {
+        "columns": list(sketch.columns),
+        **fit.to_dict(),
+        "seeded": receipt["seeded"],
+        "guarantee": receipt["guarantee"],
+    }
+    if choice is not None:
+        answer["path"] = choice.to_dict()["tried"]
+    if chosen.out is not None:
+        with output(chosen.out) as stream:
+            stream.write(as_json(answer) + "\n")
+    say(as_json(answer) if chosen.json else "\n".join(_lines(sketch, fit, choice)))
+    return DONE
+
+
+def _lines(sketch: PrivateSketch, fit: SketchFit, choice: Choice | None) -> list[str]:
+    lines = [] if choice is None else [str(choice)]
+    kind = "" if fit.covariance_type == "full" else f", covariances {fit.covariance_type}"
+    noun = "component" if fit.n_components == 1 else "components"
+    lines.append(f"{fit.n_components} {noun}{kind}. {fit.verdict} (misfit {fit.misfit:.3g})")
+    return lines + component_lines(fit.mixture, fit.standard_errors, sketch.columns)
+
+
+def _picture(chosen: argparse.Namespace) -> int:
+    """Draw the density of one or two columns from a receipt, to be published; costs no privacy.
+
+    A page of its own that needs no network. The data is not needed: what is drawn is the noisy
+    sketch in the receipt. The receipt is verified first (exit code 1 if it was changed).
+    """
+    check_figures()
+    receipt = _receipt(chosen.file)
+    if receipt is None:
+        return FAILED
+    sketch = _sketch(receipt, chosen.file)
+    names = column_names(chosen.columns) or list(sketch.columns[:2])
+    if not 1 <= len(names) <= 2:
+        raise InvalidInput(f"--columns must be one column or two, got {', '.join(names)}")
+    with NewFile(chosen.out, "--out", room=_PAGE_ROOM) as file:
+        page, words = _page(receipt, sketch, names)
+        file.stream.write(page.encode())
+        file.keep()
+    if chosen.json:
+        say(as_json({"out": str(chosen.out), "columns": names, "words": words}))
+    else:
+        say(f"wrote {str(chosen.out)!r}. {words}")
+    return DONE
+
+
+def _page(receipt: dict[str, Any], sketch: PrivateSketch, names: list[str]) -> tuple[str, str]:
+    """A page with its script inside, and what the picture says in words."""
+    from privgmm.figures.picture import curve_figure, image_figure, image_words
+
+    mixture = Mixture.from_dict(receipt["mixture"])
+    if len(names) == 1:
+        curve = sketch.curve(names[0])
+        figure = curve_figure(curve, mixture=mixture, axis=sketch.column(names[0]))
+        words = (
+            f"Density of {names[0]}, with a band of two standard errors. Noise and sampling move "
+            f"it by about {curve.expected_variation:.2g} in total variation; details narrower than "
+            f"{curve.resolution:.2g} were not looked at."
+        )
+    else:
+        image = sketch.image(names)
+        written = receipt["standard_errors"]
+        figure = image_figure(
+            image,
+            mixture=mixture,
+            errors=None if written is None else StandardErrors.from_dict(written),
+            axes=[sketch.column(name) for name in names],
+        )
+        words = image_words(image)
+    drawing = figure.to_html(full_html=False, include_plotlyjs=True, div_id="picture")
+    page = (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        f"<title>{html.escape(' and '.join(names))}</title></head>\n<body>\n"
+        f'<div role="img" aria-label="{html.escape(words)}">\n{drawing}\n</div>\n'
+        f"<p>{html.escape(words)}</p>\n<p>{html.escape(receipt['guarantee']['words'])}</p>\n"
+        "</body>\n</html>\n"
+    )
+    return page, words
+
+
+def _receipt(path: Path) -> dict[str, Any] | None:
+    """A receipt as it was written, or None once it was said that it is not."""
+    content = file_content(path)
+    found = verify_receipt(content)
+    if not found.intact:
+        sys.stderr.write(f"privgmm: the receipt does not verify: {found.problems[0]}\n")
+        return None
+    if found.seeded:
+        sys.stderr.write("privgmm: made with a seed: a demonstration, NOT a private release\n")
+    receipt: dict[str, Any] = json.loads(content)
+    return receipt
+
+
+def _sketch(receipt: dict[str, Any], path: Path) -> PrivateSketch:
+    sketch = sketch_of(receipt)
+    if sketch is None:
+        what = (
+            "is one of a refusal"
+            if not receipt["released"]
+            else f"holds no sketch (it was made by method {receipt['plan']['method']})"
+        )
+        raise InvalidInput(
+            f"the receipt {str(path)!r} {what}: only what method sketch released can be looked at "
+            "again for free"
+        )
+    return sketch

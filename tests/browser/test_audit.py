@@ -1,4 +1,4 @@
-"""The page Audit as a person meets it: guess, let the best strategy play, flip a row."""
+"""The page Audit as a person meets it: guess, let the best strategy play, test, flip a row."""
 
 from __future__ import annotations
 
@@ -43,12 +43,18 @@ def test_guess_and_flip(
     expect(page.get_by_text("The best strategy said")).to_be_visible()
     page.get_by_role("button", name="Let the best strategy play").click()
     settle(page)
-    expect(page.get_by_text("of 1,000 rounds")).to_be_visible()
-    expect(page.locator(".legendtext").filter(has_text="promised ceiling")).to_be_visible()
+    expect(page.get_by_text("of 100,000 rounds")).to_be_visible()
+    expect(page.locator(".legendtext").filter(has_text="proved ceiling")).to_be_visible()
     _no_sideways_scrolling(page)
     page.mouse.move(0, 0)
     page.wait_for_timeout(500)
     page.screenshot(path=artifacts / f"audit-guess-{name}.png")
+    page.goto(f"{address}/Audit?audit=Trade-off")
+    expect(page.get_by_text("No test, by anybody, lies below")).to_be_visible()
+    settle(page)
+    _no_sideways_scrolling(page)
+    page.wait_for_timeout(500)
+    page.screenshot(path=artifacts / f"audit-tradeoff-{name}.png")
     if name == "dark":
         return
     page.goto(f"{address}/Audit?audit=Flip+one+row")

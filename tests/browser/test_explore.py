@@ -74,7 +74,7 @@ def test_refusal_names_the_rows_it_would_take(wide: Page, address: str, artifact
 
 
 def test_a_fix_is_one_click_and_the_address_follows(wide: Page, address: str) -> None:
-    wide.goto(f"{address}/?epsilon=3&n=5%2C000")
+    wide.goto(f"{address}/?epsilon=3&n=5%2C000&method=Lifted")
     settle(wide)
     button = wide.get_by_role("button", name=re.compile("Raise ε to"))
     expect(button).to_be_visible()
@@ -112,8 +112,8 @@ def test_uploads_good_bad_and_too_large(wide: Page, address: str, tmp_path: Path
         "a,b,c\n" + "\n".join(f"{i},{i % 7},{'oops' if i == 3 else i}" for i in range(99))
     )
     upload(wide, bad)
-    expect(wide.get_by_text("data row 4 holds 'oops'")).to_be_visible()
-    settle(wide)
+    expect(wide.get_by_text("data row 4 (line 5) holds 'oops'")).to_be_visible()
+    settle(wide, picture=False)
     ragged = tmp_path / "ragged.csv"
     ragged.write_text("a,b\n1,2\n3\n")
     wide.get_by_role("button", name="Remove people.csv").or_(
@@ -121,7 +121,7 @@ def test_uploads_good_bad_and_too_large(wide: Page, address: str, tmp_path: Path
     ).first.click()
     settle(wide, picture=False)
     upload(wide, ragged)
-    expect(wide.get_by_text("ragged or broken")).to_be_visible()
+    expect(wide.get_by_text("has 1 cells where 2 are expected")).to_be_visible()
     settle(wide, picture=False)
     huge = tmp_path / "huge.csv"
     with huge.open("wb") as file:

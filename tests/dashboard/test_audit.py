@@ -13,9 +13,12 @@ from streamlit.testing.v1 import AppTest
 from privgmm import audit
 from privgmm.audit import Finding, Report
 from privgmm.audit.guessing import duel_between
+from privgmm.budget import percent_at_most
 from privgmm.dashboard.audit import neighbours
 from privgmm.dashboard.audit.adversaries import findings_table
+from privgmm.dashboard.audit.curve import attacks
 from privgmm.dashboard.audit.flip import changed_blocks
+from privgmm.dashboard.audit.game import duel_of
 from privgmm.dashboard.audit.losses import measurement
 from privgmm.dashboard.audit.neighbours import EPSILONS, outcome, plan
 from privgmm.dashboard.shared.jobs import BOARD
@@ -61,12 +64,13 @@ def test_a_guess_is_scored_and_the_next_round_dealt(kind: str) -> None:
     (match,) = app.session_state["audit_matches"].values()
     seen, from_a = match.seen, match.from_a
     app.run()
+    assert match.deals == 1
     assert match.seen is seen, "a rerun draws nothing"
     app.button(key="guess_A").click().run()
     assert not app.exception
     assert match.you.rounds == match.rival.rounds == 1
     assert match.you.right == int(from_a)
-    assert match.seen is not seen
+    assert match.deals == 2, "the same may be seen again: two refusals look alike"
     assert f"It was **{'A' if from_a else 'B'}**" in _words(app)
     assert _charts(app) == 2
     assert all(metric.help for metric in app.metric)
@@ -77,22 +81,51 @@ def test_the_best_strategy_plays_once_a_click() -> None:
     app.button(key="play_best").click().run()
     (match,) = app.session_state["audit_matches"].values()
     score = match.best
-    assert score.rounds == 1000
+    assert score.rounds == 100_000
     app.run()
     assert match.best == score
     low, high = score.interval()
     assert f"{low:.1%} to {high:.1%}" in _words(app)
     # at this epsilon the worst case is seen well above a coin, and below the ceiling
-    assert 0.6 < low < plan(8.0).spent().guess_ceiling
+    assert 0.6 < low < plan(8.0).ceiling < plan(8.0).spent().guess_ceiling
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_every_budget_can_be_played(epsilon: float) -> None:
     for distance in (1.5, 1e6):
         duel = duel_between(outcome(epsilon), outcome(epsilon, 5, distance))
-        assert 0.5 <= duel.best_success <= plan(epsilon).spent().guess_ceiling
+        assert 0.5 <= duel.best_success <= plan(epsilon).ceiling
+    assert duel_of(epsilon, "worst").best_success <= plan(epsilon).ceiling
     app = _open(audit_epsilon=f"{epsilon:g}", neighbours="The worst case")
     assert _charts(app) == 1
+
+
+def test_the_game_shows_what_is_proved_and_what_is_only_stated() -> None:
+    app = _open(neighbours="The worst case")
+    values = {metric.label: metric for metric in app.metric}
+    assert values["Proved ceiling"].value == percent_at_most(plan(1.0).ceiling)
+    assert percent_at_most(plan(1.0).spent().guess_ceiling) in values["Proved ceiling"].help
+    assert float(values["Best possible here"].value.rstrip("%")) < float(
+        values["Proved ceiling"].value.rstrip("%")
+    )
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+def test_no_attack_lies_below_the_whole_curve(epsilon: float) -> None:
+    app = _open(audit="Trade-off", audit_epsilon=f"{epsilon:g}")
+    assert _charts(app) == 1
+    values = {metric.label: metric.value for metric in app.metric}
+    assert values["Right at most"] == percent_at_most(plan(epsilon).ceiling)
+    assert all(metric.help for metric in app.metric)
+    proved = plan(epsilon).tradeoff()
+    tried = attacks(epsilon)
+    assert len(tried) == 3
+    for attack in (attack for group in tried.values() for attack in group):
+        # 42 bounds, each wrong once in a million
+        alarms, missed = attack.highest(1e-6)
+        assert missed >= proved.missed(alarms)
+    best = max(attack.success for group in tried.values() for attack in group)
+    assert 0.5 < best <= proved.ceiling
 
 
 @pytest.mark.parametrize("far", ["stay", "1", "1,000,000"])
@@ -163,6 +196,7 @@ def test_the_exact_delta_lies_within_the_bars() -> None:
     ("section", "slider", "value", "noted"),
     [
         ("Guess", "audit_epsilon", 4.0, "Releasing from A and from B at ε = 4"),
+        ("Trade-off", "audit_epsilon", 2.0, "Playing the strongest tests at ε = 2"),
         ("Flip one row", "far", 1e3, "with row 6 moved"),
         ("Measure", "draws", 1_000, "Drawing 1,000 losses"),
     ],

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,7 +28,6 @@ from privgmm.dashboard.explore.result import comparison_table, error_of, matched
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.answers import BOARD, fewest_rows
 from privgmm.dashboard.shared.format import (
-    chance_in_words,
     count_in_words,
     escaped,
     method_title,
@@ -46,6 +46,7 @@ from privgmm.learners.registry import LEARNERS, OFFERED, LearnerKind
 from privgmm.methods import registry
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
+from privgmm.methods.searching import rounded_up
 from privgmm.methods.what_if import rows_for
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows, SampleRows, script
@@ -132,7 +133,7 @@ def test_nothing_is_drawn_before_the_button() -> None:
 def test_every_method_is_offered() -> None:
     app = _open()
     control = app.segmented_control(key="method")
-    assert control.options == [registry.get(name).title for name in registry.names()]
+    assert control.options == [registry.get(name).title for name in registry.choices()]
     assert control.value == DEFAULT_METHOD
     assert registry.get(DEFAULT_METHOD).sentence[1:] in _words(app)
     app.segmented_control(key="method").set_value("paper").run()
@@ -175,7 +176,7 @@ def test_release_is_shown_with_its_promise(released: AppTest) -> None:
     result = _shown(released).outcome.result
     assert isinstance(result, Release)
     words = _words(released)
-    assert chance_in_words(result.budget.guess_ceiling) in words
+    assert result.attacker in words
     assert "weak promise" in words
     assert "The noise came from a seed" in words
     truth = _shown(released).dataset.truth
@@ -189,9 +190,11 @@ def test_release_is_shown_with_its_promise(released: AppTest) -> None:
 
 def test_a_strong_private_release_says_neither_weak_nor_seeded() -> None:
     app = _press(_open(epsilon="2", n="50,000"))
-    assert isinstance(_shown(app).outcome.result, Release)
+    result = _shown(app).outcome.result
+    assert isinstance(result, Release)
     words = _words(app)
-    assert "88%" in words
+    assert result.attacker in words
+    assert result.plan.ceiling < 0.6 < 0.88 < result.budget.guess_ceiling
     assert "weak promise" not in words
     assert "came from a seed" not in words
     assert "spends again" in words
@@ -348,7 +351,7 @@ def test_trouble_after_spending_is_admitted(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_enough_rows_are_said_to_be_enough() -> None:
-    app = _settled(_open(epsilon="8"))
+    app = _settled(_open(epsilon="8", method="Lifted"))
     line = app.success[0].value
     assert re.search(r"At ε = 8 you need about \*\*[\d,]+ rows\*\*; you have \*\*100,000\*\*", line)
     assert "spreads apart" in _words(app)
@@ -358,10 +361,10 @@ def test_enough_rows_are_said_to_be_enough() -> None:
 def test_each_fix_leads_to_settings_that_pass() -> None:
     """Too few rows: one click on any of the offers, and the line turns green."""
     for fix in ("fix_epsilon", "fix_rows"):
-        app = _settled(_open(epsilon="3", n="5,000"))
+        app = _settled(_open(epsilon="3", n="5,000", method="Lifted"))
         assert "Nothing has been spent" in app.warning[0].value
         assert app.button(key="release").disabled
-        assert "turn off Auto" in _words(app)
+        assert "set accuracy and blocks yourself" in _words(app)
         app.button(key=fix).click().run()
         _settled(app)
         assert app.success, fix
@@ -371,10 +374,10 @@ def test_each_fix_leads_to_settings_that_pass() -> None:
 
 def test_hopeless_methods_point_to_the_one_that_passes() -> None:
     app = _settled(_open(method="Paper", epsilon="8", n="30,000"))
-    assert re.search(r"[78](\.\d)? × 10¹⁸ rows", app.warning[0].value)
+    assert re.search(r"[78](\.\d+)? × 10¹⁸ rows", app.warning[0].value)
     assert not app.button(key="release").disabled
     app.button(key="fix_method").click().run()
-    assert app.segmented_control(key="method").value == "lifted"
+    assert app.segmented_control(key="method").value == DEFAULT_METHOD
     assert app.toggle(key="auto").value
     assert _settled(app).success
 
@@ -385,28 +388,30 @@ def test_where_nothing_helps_alone_it_says_so() -> None:
 
 
 def test_merging_components_are_warned_of() -> None:
-    app = _settled(_open(kind="Overlapping", epsilon="1"))
+    app = _settled(_open(kind="Overlapping", epsilon="1", method="Lifted"))
     assert any("expect a refusal" in warning.value for warning in app.warning)
 
 
 def test_a_plan_that_cannot_be_made_disables_the_button() -> None:
-    app = _settled(_open(n="10,000", auto="false", t="5"))
+    app = _settled(_open(n="10,000", method="Lifted", auto="false", t="5"))
     assert "too few" in app.warning[0].value
     assert app.button(key="release").disabled
 
 
 def test_with_auto_off_the_method_chooses_the_blocks_that_are_left_empty() -> None:
     """The one policy of every door: `plan_for` answers, for the rows at hand."""
-    app = _press(_open(n="100,000", auto="false", seeded="true"))
+    app = _press(_open(n="100,000", method="Lifted", auto="false", seeded="true"))
     last = _shown(app)
     request = last.settings.request
     assert (request.alpha, request.n_blocks) == (DEFAULT_ALPHA, None)
     assert last.outcome.result.plan == plan_for(request).plan == last.run.plan()
     assert "n_blocks" not in script(last.run)
-    few = _settled(_open(n="10,000", auto="false"))
+    few = _settled(_open(n="10,000", method="Lifted", auto="false"))
     answer = plan_for(request.but(n_rows=10_000))
     assert answer.shortage
-    assert f"{count_in_words(answer.plan.rows_needed())} rows" in few.warning[0].value
+    needed = count_in_words(rounded_up(answer.plan.rows_needed()))
+    assert f"{needed} rows" in few.warning[0].value
+    assert f"takes about {needed} rows" in answer.shortage
     assert not few.button(key="release").disabled
 
 
@@ -420,7 +425,7 @@ def test_more_blocks_than_rows_are_refused_in_words_and_nothing_is_drawn() -> No
     assert app.button(key="release")
 
 
-ASKED = PlanRequest(n_components=2, n_features=2, n_rows=30_000, epsilon=8.0)
+ASKED = PlanRequest(n_components=2, n_features=2, n_rows=30_000, epsilon=8.0, method="lifted")
 
 
 @pytest.mark.parametrize(
@@ -513,10 +518,11 @@ def _bomb() -> bytes:
     [
         ("empty.csv", b"", "the file is empty"),
         ("names.csv", b"a,b\n", "no rows of data"),
-        ("ragged.csv", b"a,b\n1,2\n3\n", "Row #3"),
-        ("words.csv", b"a,b\nx,y\nu,v\n", "no column holds numbers only"),
+        ("ragged.csv", b"a,b\n1,2\n3\n", "data row 2 (line 3) has 1 cells"),
+        ("words.csv", b"a,b\nx,y\nu,v\n", "no column holds numbers"),
+        ("person.csv", b"1.5,2\n3,4\n", "may be the first row of data"),
         ("holes.csv", b"a,b\n1,\n3,4\n", "1 missing"),
-        ("packed.csv", b"\x1f\x8b\x08\x00", "compressed or a spreadsheet"),
+        ("packed.csv", b"\x1f\x8b\x08\x00", "compressed file is damaged"),
         ("binary.csv", b"\x00\x01\x02\x03" * 9, "binary data"),
         ("damaged.parquet", b"PAR1 nothing more", "damaged"),
         ("bomb.parquet", None, "would unpack to"),
@@ -547,16 +553,36 @@ def test_awkward_files_are_read(uploading: AppTest, content: bytes, names: list[
     assert uploading.multiselect[0].options == names
 
 
-def test_a_bad_column_is_left_out_with_the_reason(uploading: AppTest) -> None:
+def test_no_column_is_left_out_because_of_one_cell(uploading: AppTest) -> None:
+    """What is preset are names, so a word in a cell is an error, and the person decides."""
     rows = "\n".join(f"{i},{i * i % 7},{'oops' if i == 30 else i},*some*one" for i in range(50))
     content = f"a,b,c,name\n{rows}".encode()
     uploading.file_uploader(key="file").set_value(("people.csv", content, "text/csv")).run()
-    assert uploading.multiselect[0].options == ["a", "b"]
-    left_out = uploading.warning[0].value
-    assert "data row 31 holds 'oops'" in left_out
-    assert r"\*some\*one" in left_out
+    assert uploading.multiselect[0].options == ["a", "b", "c", "name"]
+    assert uploading.multiselect[0].value == ["a", "b", "c"]
+    assert "data row 31 (line 32) holds 'oops'" in uploading.error[0].value
+    assert "No numbers in 'name'" in _words(uploading)
+    uploading.multiselect[0].set_value(["a", "b"]).run()
+    assert not uploading.error
+    assert "Column 'a' counts rows or persons" in uploading.warning[0].value
+    assert "Read 50 rows: CSV with commas between cells" in _words(uploading)
     uploading.multiselect[0].set_value([]).run()
     assert "at least one column" in _words(uploading)
+
+
+def test_a_file_without_names_is_read_on_request(uploading: AppTest) -> None:
+    content = b"1;2\n3;4\n"
+    uploading.file_uploader(key="file").set_value(("rows.csv", content, "text/csv")).run()
+    assert "may be the first row of data" in uploading.error[0].value
+    first, separator = (
+        box for box in uploading.selectbox if box.label in ("First line", "Between cells")
+    )
+    first.set_value("A row of data").run()
+    assert "no column holds numbers" in uploading.error[0].value
+    separator.set_value("Semicolon").run()
+    assert not uploading.error
+    assert uploading.multiselect[0].options == ["column 1", "column 2"]
+    assert "Read 2 rows" in _words(uploading)
 
 
 def test_one_changed_row_in_a_million_is_other_data() -> None:
@@ -639,7 +665,7 @@ def test_the_chosen_learner_fits_and_is_written_down(shy: LearnerKind) -> None:
 
 
 def test_a_forgiving_plan_is_chosen_kept_in_the_link_and_written_down() -> None:
-    app = _open(n="300,000", k="1", true_k="1", forgiving="true", seeded="true")
+    app = _open(n="300,000", k="1", true_k="1", method="Lifted", forgiving="true", seeded="true")
     assert app.toggle(key="forgiving").value
     last = _shown(_press(app))
     assert last.settings.request.forgiving
@@ -656,7 +682,7 @@ def test_a_forgiving_plan_is_chosen_kept_in_the_link_and_written_down() -> None:
 
 
 def test_too_few_rows_for_a_forgiving_plan_can_do_with_a_plain_one() -> None:
-    app = _settled(_open(n="100,000", forgiving="true"))
+    app = _settled(_open(n="100,000", method="Lifted", forgiving="true"))
     assert app.button(key="release").disabled
     assert app.button(key="fix_method").label == "Allow for less"
     app.button(key="fix_method").click().run()
@@ -748,7 +774,7 @@ def test_the_link_restores_the_whole_state() -> None:
 def test_nonsense_in_the_address_is_ignored() -> None:
     app = _open(epsilon="nine", n="12", method="Magic", k="999", source="Moon")
     assert app.select_slider(key="epsilon").value == 1.0
-    assert app.segmented_control(key="method").value == "lifted"
+    assert app.segmented_control(key="method").value == DEFAULT_METHOD
 
 
 def test_a_lesson_pins_its_question_and_takes_its_words_literally() -> None:
@@ -805,7 +831,9 @@ def test_code_is_that_of_the_run(released: AppTest) -> None:
 
 def test_record_holds_nothing_but_what_may_be_shared(released: AppTest) -> None:
     shared = json.loads(json.dumps(record(_shown(released).outcome)))
-    assert shared.keys() == {"released", "seeded", "unit", "budget", "mixture", "plan"}
+    result = {"released", "seeded", "unit", "budget", "mixture", "plan"}
+    free = {"misfit", "floored", "standard_errors"}
+    assert result <= shared.keys() <= result | free
 
 
 def test_comparison_reads_back_and_matches() -> None:
@@ -874,11 +902,11 @@ def test_settings_name_what_changed() -> None:
         (12.2, "13"),
         (31_234, "31,200"),
         (999_999, "1,000,000"),
-        (2.49e6, "2.5 million"),
-        (996e6, "1 billion"),
+        (2.49e6, "2.49 million"),
+        (996e6, "996 million"),
         (3e8, "300 million"),
-        (4.06e18, "4.1 × 10¹⁸"),
-        (9.99e20, "1 × 10²¹"),
+        (4.06e18, "4.06 × 10¹⁸"),
+        (9.99e20, "9.99 × 10²⁰"),
         (float("inf"), "no finite number of"),
     ],
 )
@@ -934,6 +962,59 @@ def test_a_sketch_of_few_rows_is_released_without_a_word_on_blocks(sketched: App
     assert "counts and sums before their noise" in words
     assert "blocks" not in _without_lessons(words)
     assert "spreads apart" not in words
+
+
+def _table(app: AppTest, column: str) -> pd.DataFrame:
+    """The table that has a column of that name."""
+    (found,) = (table.value for table in app.dataframe if column in table.value)
+    return found
+
+
+def test_standard_errors_are_shown_and_can_be_hidden(sketched: AppTest) -> None:
+    """Beside the numbers of the release, and as a band in the picture; one switch for both."""
+    result = _shown(sketched).outcome.result
+    assert isinstance(result, Release)
+    errors = result.standard_errors
+    assert errors is not None
+    table = _table(sketched, "mixture")
+    mine = table[table["mixture"] == "Private release"]
+    np.testing.assert_allclose(np.sort(mine["± weight"]), np.sort(errors.weights))
+    np.testing.assert_allclose(np.sort(mine["± mean x1"]), np.sort(errors.means[:, 0]))
+    assert table[table["mixture"] == "True"]["± weight"].isna().all()
+    assert "± are standard errors" in _words(sketched)
+    sketched.toggle(key="errors").set_value(False).run()
+    assert not any("±" in str(name) for name in _table(sketched, "mixture"))
+    assert _shown(sketched).outcome.result is result
+    sketched.toggle(key="errors").set_value(True).run()
+    assert not sketched.exception
+
+
+def test_the_number_of_components_may_be_left_open() -> None:
+    """What was tried is shown, the release has what was chosen, and nothing is drawn again."""
+    app = _open(
+        method="Sketch", n="3,000", d="1", auto_k="true", most_k="3", seeded="true", noise_seed="1"
+    )
+    assert not [widget for widget in app.number_input if widget.key == "k"]
+    _press(app)
+    result = _shown(app).outcome.result
+    assert isinstance(result, Release)
+    assert result.choice is not None
+    assert result.choice.max_components == 3
+    assert result.mixture.n_components == result.choice.n_components == 2
+    table = _table(app, "chosen")
+    assert table["components"].tolist() == [one.n_components for one in result.choice.tried]
+    assert table["chosen"].tolist().index("✓") == 1
+    assert table["criterion"].min() == 0
+    words = _words(app)
+    assert "2 components chosen" in words
+    assert "how the number of components was chosen" in words
+    assert 'n_components="auto"' in script(_shown(app).run)
+    app.run()
+    assert _shown(app).outcome.result is result
+    # with another method the choice is gone, and the result is said to be of earlier settings
+    app.segmented_control(key="method").set_value("lifted").run()
+    assert not [widget for widget in app.toggle if widget.key == "auto_k"]
+    assert "components was up to 3" in _words(app)
 
 
 def test_a_sketch_of_many_rows_that_overlap_is_released() -> None:
@@ -1010,17 +1091,17 @@ def test_progress_speaks_of_blocks_only_where_there_are_some(
 
 
 def test_few_rows_are_pointed_to_the_method_that_passes() -> None:
-    app = _settled(_open(n="5,000"))
-    assert app.button(key="fix_method").label == "Use Sketch and Auto"
+    app = _settled(_open(n="5,000", method="Lifted"))
+    assert app.button(key="fix_method").label == "Use Auto"
     app.button(key="fix_method").click().run()
-    assert app.segmented_control(key="method").value == "sketch"
+    assert app.segmented_control(key="method").value == "auto"
     assert _settled(app).success
 
 
 def test_a_sketch_with_alpha_and_blocks_of_ones_own() -> None:
-    """Few rows: Auto would find a frame without blocks. Many: the blocks are taken as asked."""
+    """Few rows: the method would take a frame without blocks. Many: blocks as asked."""
     few = _settled(_open(method="Sketch", n="2,000", auto="false"))
-    assert few.button(key="fix_method").label == "Let Auto choose"
+    assert few.button(key="fix_method").label == "Let the method choose"
     request = PlanRequest(
         n_components=2, n_features=2, n_rows=30_000, method="sketch", alpha=1.0, n_blocks=300
     )

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from privgmm.budget import Budget
+from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.explore.release_job import Running
 from privgmm.dashboard.ledger import page as spending
 from privgmm.dashboard.shared.accounts import Account
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.ledger.memory import MemoryBook
 from privgmm.ledger.sqlite import SQLiteBook
-from privgmm.privacy.composition import added
+from privgmm.privacy.composition import added, told_apart
 from privgmm.records.receipt import verify_receipt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,6 +124,7 @@ def test_every_spend_is_there_with_both_totals(spent: AppTest) -> None:
     assert metrics(spent) == {
         "Together": f"ε = {both.epsilon:.3g}",
         "Sum of the parts": f"ε = {added(ledger.spends()).epsilon:.3g}",
+        "Guessed right": f"≤ {percent_at_most(told_apart(ledger.spends()).ceiling)}",
         "Answers": "2",
     }
     assert len(spent.get("plotly_chart")) == 1
@@ -143,10 +144,11 @@ def test_what_is_taken_home_proves_itself_and_names_no_data(
 ) -> None:
     given = downloads(spent, monkeypatch)
     account = the_account(spent)
-    assert verify_receipt(given["Receipt (JSON)"])
+    assert verify_receipt(given["Receipt (JSON)"]).intact
     assert json.loads(given["Receipt (JSON)"])["released"] is True
     archive = zipfile.ZipFile(io.BytesIO(bytes(given["All receipts (ZIP)"])))  # type: ignore[arg-type]
-    assert [verify_receipt(archive.read(name)).ok for name in archive.namelist()] == [True, True]
+    checked = [verify_receipt(archive.read(name)) for name in archive.namelist()]
+    assert [(found.intact, found.seeded) for found in checked] == [(True, True)] * 2
     bundle = zipfile.ZipFile(io.BytesIO(bytes(given["Bundle (ZIP)"])))  # type: ignore[arg-type]
     assert bundle.read("receipt.json").decode() == given["Receipt (JSON)"]
     told = json.loads(given["Ledger (JSON)"])
@@ -164,7 +166,7 @@ def test_a_refusal_has_a_receipt_but_no_bundle(
     spent.selectbox(key="receipt_of").set_value(1).run()
     given = downloads(spent, monkeypatch)
     assert json.loads(given["Receipt (JSON)"])["refusal"]["reason"]
-    assert verify_receipt(given["Receipt (JSON)"])
+    assert verify_receipt(given["Receipt (JSON)"]).intact
     assert "Bundle (ZIP)" not in given
 
 

@@ -29,7 +29,7 @@ from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import alpha_for, epsilon_for, error_for, rows_for
 
 ROOT = Path(__file__).resolve().parents[2]
-PLANE = PlanRequest(n_components=2, n_features=2, n_rows=10**10, alpha=0.5)
+PLANE = PlanRequest(n_components=2, n_features=2, n_rows=10**10, alpha=0.5, method="lifted")
 ORDER = ("sketch", "lifted", "tight", "paper")
 
 

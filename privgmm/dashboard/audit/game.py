@@ -11,19 +11,20 @@ import numpy as np
 import streamlit as st
 
 from privgmm.arrays import Array
-from privgmm.audit.guessing import Duel, Score, duel_between
+from privgmm.audit.guessing import Duel, Score, at_worst_count, duel_between
 from privgmm.audit.privacy_loss import farthest_from, mask_pair, masked_from
+from privgmm.budget import percent_at_most
 from privgmm.dashboard.audit import neighbours
-from privgmm.dashboard.shared.format import chance_in_words
 from privgmm.dashboard.shared.jobs import beside
 from privgmm.dashboard.shared.lessons import Writer, controls_panel
 from privgmm.figures.guessing import round_figure, score_figure
+from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
 from privgmm.release import Outcome
 
-__all__ = ["WRITERS", "Match", "play_game"]
+__all__ = ["WRITERS", "Match", "duel_of", "play_game"]
 
-_ROUNDS = 1000
+_ROUNDS = 100_000
 _ROW = 5
 _DISTANCES = {"ordinary": 1.5, "outlier": 1e6, "worst": 0.0}
 _KINDS = {
@@ -36,7 +37,7 @@ _ABOUT = {
     "ordinary": "A and B differ in one row, by a step to the side.",
     "outlier": "In B one row lies a million away. Without privacy everybody would see it.",
     "worst": "No data set needs to look like this: what goes into the mask differs by as much as "
-    "the proof allows, and the test's count by one. The picture shows what leaves the mask.",
+    "the proof allows, and the test's count by one, where that tells most. It may refuse.",
 }
 
 
@@ -49,7 +50,7 @@ class Match:
     best: Score = dataclasses.field(default_factory=lambda: Score(0, 0))
     from_a: bool = True
     seen: Array | None = None
-    dealt: bool = False
+    deals: int = 0
     report: str = ""
 
 
@@ -60,8 +61,6 @@ class _Table:
     duel: Duel
     item_a: Any
     item_b: Any
-    drawn: int
-    """How many numbers the mask draws; those of the test, if any, follow them."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -71,12 +70,14 @@ def _table(epsilon: float, kind: str) -> _Table:
     if kind == "worst":
         other = farthest_from(item, plan.gamma)
         pair = mask_pair(plan.space, item, other)
-        duel = Duel(1.0, 1.0, pair.and_shift(plan.test.gaussian_scale))
-        return _Table(duel, item, other, pair.mean_a.size)
+        return _Table(at_worst_count(pair, plan.stages[0].price().chances), item, other)
     second = neighbours.outcome(epsilon, _ROW, _DISTANCES[kind])
-    duel = duel_between(first, second)
-    size = 0 if duel.pair is None else duel.pair.mean_a.size
-    return _Table(duel, item, _masked(second), size)
+    return _Table(duel_between(first, second), item, _masked(second))
+
+
+def duel_of(epsilon: float, kind: str) -> Duel:
+    """What the strongest guesser knows of neighbours of this kind."""
+    return _table(epsilon, kind).duel
 
 
 def _masked(outcome: Outcome) -> Any:
@@ -97,7 +98,8 @@ def _deal(match: Match, duel: Duel) -> None:
     rng = np.random.default_rng()
     match.from_a = bool(rng.random() < 0.5)
     passed = rng.random() < (duel.pass_a if match.from_a else duel.pass_b)
-    match.seen, match.dealt = None, True
+    match.seen = None
+    match.deals += 1
     if passed and duel.pair is not None:
         match.seen = duel.pair.draw([match.from_a], rng=rng)[0]
 
@@ -145,9 +147,8 @@ def play_game(epsilon: float) -> None:
     if table is None:
         return
     match, plan = _match(epsilon, kind), neighbours.plan(epsilon)
-    if not match.dealt:
+    if not match.deals:
         _deal(match, table.duel)
-    ceiling = plan.spent().guess_ceiling
     with st.container(key="split"):
         picture, side = st.columns([1.4, 1], gap="medium")
     with picture:
@@ -176,8 +177,8 @@ def play_game(epsilon: float) -> None:
             args=(epsilon, kind),
             help="It knows both data sets, all fits and both chances, and takes the likelier one.",
         )
-        _show_limits(table.duel, ceiling)
-    _show_scores(match, ceiling)
+        _show_limits(table.duel, plan)
+    _show_scores(match, plan)
 
 
 def _show_round(table: _Table, match: Match, kind: str) -> None:
@@ -185,7 +186,7 @@ def _show_round(table: _Table, match: Match, kind: str) -> None:
     row_a, row_b = rows[_ROW], neighbours.moved(_ROW, _DISTANCES[kind])
     released: Mixture | None = None
     if match.seen is not None:
-        released = masked_from(table.item_a, table.item_b, match.seen[: table.drawn])
+        released = masked_from(table.item_a, table.item_b, match.seen)
     if released is None:
         st.info("In this round the answer was ⊥: refused.", icon=":material/shield:")
     where = f"A's row lies at ({row_a[0]:.3g}, {row_a[1]:.3g}), B's at ({row_b[0]:.3g}, "
@@ -202,13 +203,15 @@ def _show_round(table: _Table, match: Match, kind: str) -> None:
     )
 
 
-def _show_limits(duel: Duel, ceiling: float) -> None:
+def _show_limits(duel: Duel, plan: Plan) -> None:
+    stated = percent_at_most(plan.spent().guess_ceiling)
     with st.container(horizontal=True):
         st.metric(
-            "Promised ceiling",
-            chance_in_words(ceiling),
-            help="No guesser, whatever they know, is right more often: "
-            "(exp(ε) + δ) / (1 + exp(ε)), for any two neighbouring data sets.",
+            "Proved ceiling",
+            percent_at_most(plan.ceiling),
+            help="Nobody, whatever they know, is right more often, for any two neighbouring data "
+            f"sets: proved from the noise that this plan draws. From ε and δ alone it would be "
+            f"{stated}, (exp(ε) + δ) / (1 + exp(ε)).",
             width="content",
         )
         st.metric(
@@ -220,19 +223,21 @@ def _show_limits(duel: Duel, ceiling: float) -> None:
         )
 
 
-def _show_scores(match: Match, ceiling: float) -> None:
+def _show_scores(match: Match, plan: Plan) -> None:
+    ceiling, stated = plan.ceiling, plan.spent().guess_ceiling
     scores = {"You": match.you, "Best, same rounds": match.rival, "Best, many rounds": match.best}
     played = {name: score for name, score in scores.items() if score.rounds}
     if not played:
         st.caption("Guess, or let the best strategy play, and the score appears here.")
         return
     st.plotly_chart(
-        score_figure(played, ceiling=ceiling),
+        score_figure(played, ceiling=ceiling, stated=stated),
         key="scores",
         config={"displaylogo": False, "displayModeBar": False},
         alt="Shares of right guesses. "
         + " ".join(f"{name}: {s.right} of {s.rounds}." for name, s in played.items())
-        + f" A coin has 50%, the ceiling is {ceiling:.1%}.",
+        + f" A coin has 50%, the proved ceiling is {percent_at_most(ceiling)}; ε and δ alone say "
+        f"{percent_at_most(stated)}.",
     )
     if match.best.rounds:
         low, high = match.best.interval()

@@ -94,7 +94,9 @@ def measure_losses(epsilon: float) -> None:
             st.metric(
                 "δ at ε = 0",
                 f"{measured.estimate[0]:.4f}",
-                help="Total variation between the two neighbours: a guesser gains half of it",
+                help="Total variation between the two neighbours: a guesser gains half of it. "
+                "For the whole release the test's noisy count is taken as seen, as the account "
+                "does; without it less can be told, see Trade-off.",
                 width="content",
             )
             st.metric(

@@ -22,7 +22,7 @@ from privgmm.release import Outcome, release
 __all__ = ["EPSILONS", "data", "moved", "outcome", "plan"]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-_ROWS = 40_000
+_ROWS = 50_000
 _SEED = 3
 
 
@@ -43,6 +43,7 @@ def plan(epsilon: float) -> Plan:
     d = data()
     return best_plan(
         d.n_rows,
+        method="lifted",
         epsilon=epsilon,
         delta=1e-6,
         n_components=2,

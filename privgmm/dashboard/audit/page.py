@@ -1,10 +1,10 @@
-"""The page Audit: guess, flip a row, measure losses, or run the package's own attacks."""
+"""The page Audit: guess, test, flip a row, measure losses, or run the package's own attacks."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from privgmm.dashboard.audit import flip, game, losses, neighbours
+from privgmm.dashboard.audit import curve, flip, game, losses, neighbours
 from privgmm.dashboard.audit.adversaries import show_adversaries
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
@@ -16,6 +16,7 @@ __all__ = ["page"]
 _ATTACK = "attack"
 _SECTIONS = {
     "guess": ("Guess", game.play_game),
+    "tradeoff": ("Trade-off", curve.show_tradeoff),
     "flip": ("Flip one row", flip.flip_row),
     "measure": ("Measure", losses.measure_losses),
 }
@@ -27,7 +28,6 @@ def page() -> None:
         "Do I believe it?",
         "Play the attacker on made-up rows, where nothing is at stake, and see how far an attack "
         "gets against the promise.",
-        icon=":material/verified_user:",
     )
     with controls_panel("section", border=False):
         section = st.segmented_control(
@@ -73,5 +73,5 @@ def _choose_epsilon() -> float:
             options=neighbours.EPSILONS,
             meaning="The promise to put to the test; δ is one in a million.",
         )
-    scene_line(f"The promise put to the test: ε = {epsilon:g}, δ = 1e-06.")
+    scene_line(f"The promise put to the test: ε = {epsilon:g}, δ = 10⁻⁶.")
     return epsilon

@@ -16,6 +16,7 @@ from privgmm.data.datasets import Dataset
 from privgmm.learners.registry import LEARNERS, OFFERED
 from privgmm.methods import registry
 from privgmm.methods.request import DEFAULT_METHOD, FEWEST_BLOCKS, PlanRequest
+from privgmm.stages.sketch.choice import MOST_OFFERED
 
 __all__ = ["choose_settings", "show_misfit"]
 
@@ -30,7 +31,7 @@ def choose_settings(dataset: Dataset) -> Settings:
     """
     name = st.segmented_control(
         "Method",
-        registry.names(),
+        registry.choices(),
         default=DEFAULT_METHOD,
         required=True,
         format_func=method_title,
@@ -41,16 +42,7 @@ def choose_settings(dataset: Dataset) -> Settings:
     )
     method = registry.get(name)
     st.caption(f"{method.sentence[:1].upper()}{method.sentence[1:]}.")
-    k = st.number_input(
-        "Components to fit",
-        1,
-        8,
-        2,
-        key="k",
-        bind="query-params",
-        persist_state="session",
-        help="k, the paper's letter",
-    )
+    k, is_open = _choose_components(offered=method.can_choose_components)
     learner = _choose_learner()
     epsilon = choose_epsilon("epsilon")
     delta = choose_delta("delta")
@@ -59,7 +51,8 @@ def choose_settings(dataset: Dataset) -> Settings:
     forgiving = automatic and method.takes_forgiving and choose_forgiving("forgiving")
     seed = _choose_noise()
     request = PlanRequest(
-        n_components=int(k),
+        n_components=k,
+        choose_components=is_open,
         n_features=dataset.n_features,
         n_rows=dataset.n_rows,
         epsilon=epsilon,
@@ -70,6 +63,42 @@ def choose_settings(dataset: Dataset) -> Settings:
         forgiving=forgiving,
     )
     return Settings(dataset.fingerprint, dataset.name, request, seed, learner)
+
+
+def _choose_components(*, offered: bool) -> tuple[int, bool]:
+    """How many components to fit, and whether that is only the most to choose from."""
+    is_open = offered and st.toggle(
+        "Choose the number of components",
+        key="auto_k",
+        bind="query-params",
+        persist_state="session",
+        help="From the noisy sketch that is paid for once: every number up to the one below is "
+        "tried, and the one that explains the sketch best for its size is taken. That costs no "
+        "budget. It takes a method that publishes a sketch.",
+    )
+    if is_open:
+        k = st.number_input(
+            "Components, at most",
+            1,
+            MOST_OFFERED,
+            MOST_OFFERED,
+            key="most_k",
+            bind="query-params",
+            persist_state="session",
+            help="How many are tried. Many components in many columns take their time.",
+        )
+    else:
+        k = st.number_input(
+            "Components to fit",
+            1,
+            8,
+            2,
+            key="k",
+            bind="query-params",
+            persist_state="session",
+            help="k, the paper's letter",
+        )
+    return int(k), is_open
 
 
 def _choose_learner() -> str:
@@ -146,12 +175,12 @@ def _choose_noise() -> int | None:
 
 def _choose_automatic() -> bool:
     return st.toggle(
-        "Auto: the plan with the least error",
+        "Choose accuracy and blocks for me",
         value=True,
         key="auto",
         bind="query-params",
         persist_state="session",
-        help="Chooses accuracy, blocks and refinement from the number of rows alone",
+        help="The plan with the least expected error, from the number of rows alone",
     )
 
 

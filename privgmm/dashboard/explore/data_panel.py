@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 
 import streamlit as st
@@ -10,9 +11,10 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from privgmm.dashboard.shared.answers import SIZES
 from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped
-from privgmm.data.datasets import GENERATORS, Dataset, load_table, numeric_columns, sample_names
+from privgmm.data.datasets import GENERATORS, Dataset, load_table, sample_names
 from privgmm.data.fingerprint import file_fingerprint
-from privgmm.data.tables import column_names, read_table
+from privgmm.data.identifiers import named_identifiers, running_numbers
+from privgmm.data.tables import ColumnKind, Layout, column_kinds, listed
 from privgmm.errors import InvalidInput
 from privgmm.records.notebook import FileRows, GeneratedRows, SampleRows
 
@@ -29,8 +31,22 @@ KINDS = {
 }
 _UPLOAD_MB = 200
 _MAX_BYTES = _UPLOAD_MB * 2**20
-_MOST_FAULTS = 3
+_MOST_COLUMNS = 5
+_FIRST_LINES: dict[str, bool | None] = {
+    "Names in words": None,
+    "Names, numbers allowed": True,
+    "A row of data": False,
+}
+_SEPARATORS = {
+    "What parts the names": None,
+    "Comma": ",",
+    "Semicolon": ";",
+    "Tab": "\t",
+    "Bar": "|",
+}
+_DECIMALS = {"As usual for the separator": None, "Point": ".", "Comma": ","}
 _DIGESTS = "explore_digests"
+_SEEDS = "explore_jitter_seeds"
 _KEPT = "explore_upload"
 
 
@@ -158,7 +174,7 @@ def _sampled(name: str) -> Dataset:
 def _upload() -> Chosen | None:
     file = st.file_uploader(
         "A table of numbers",
-        type=["csv", "tsv", "txt", "parquet"],
+        type=["csv", "tsv", "txt", "parquet", "gz"],
         key="file",
         on_change=_forget,
         max_upload_size=_UPLOAD_MB,
@@ -183,16 +199,16 @@ def _upload() -> Chosen | None:
     if file.file_id not in digests:
         digests[file.file_id] = file_fingerprint(file.getvalue())
     digest = digests[file.file_id]
-    names, faults = _survey(digest, file)
-    if faults:
-        st.warning(
-            "Left out, because they hold more than numbers:\n" + "\n".join(faults),
-            icon=":material/view_column:",
-        )
+    layout = _layout(digest)
+    kinds = _survey(digest, layout, file)
+    names = list(kinds)
+    if text := [name for name, kind in kinds.items() if kind in ("text", "empty")]:
+        st.caption(f"No numbers in {escaped(listed(text))}.")
+    usual = [name for name in names if name not in text and not named_identifiers([name])]
     chosen: Sequence[str] = st.multiselect(
         "Columns to use",
         names,
-        default=names[: min(len(names), 5)],
+        default=usual[:_MOST_COLUMNS],
         key=f"columns_{digest}",
         persist_state="session",
     )
@@ -205,13 +221,49 @@ def _upload() -> Chosen | None:
         key=f"whole_{digest}",
         persist_state="session",
         placeholder="None",
-        help="Minutes, ages, counts: fits of blocks chase such values and disagree. Public noise "
+        help="Minutes, ages, counts: fits of blocks chase such values and disagree. Fresh noise "
         "of up to one half undoes the rounding; it adds 1/12 to a variance and changes nothing in "
         "the promise. Say what you know of how a column was recorded.",
     )
     jitter = tuple((column, 1.0) for column in whole if column in chosen)
-    dataset = _uploaded(digest, tuple(chosen), jitter, file.name, file)
-    return Chosen(dataset, FileRows(file.name, tuple(chosen), jitter), digest)
+    rows = FileRows(file.name, tuple(chosen), jitter, layout, _seed(digest))
+    dataset = _uploaded(digest, rows, file)
+    st.caption(f"Read {dataset.n_rows:,} rows: {dataset.reading}.")
+    if running := running_numbers(dataset.rows, dataset.columns):
+        st.warning(
+            f"Column {escaped(listed(running))} counts rows or persons. If nothing was measured "
+            "there, take it out.",
+            icon=":material/format_list_numbered:",
+        )
+    return Chosen(dataset, rows, digest)
+
+
+def _layout(digest: str) -> Layout:
+    """How a CSV file is written: public, and never guessed from what single cells hold."""
+    with st.expander("How the file is written", icon=":material/tune:"):
+        st.caption(
+            "For CSV. The first line is published as the names of the columns, so a line with "
+            "numbers in it is not taken for names unasked."
+        )
+        first, separator, decimal = (
+            st.selectbox(label, list(choices), key=f"{label}_{digest}", persist_state="session")
+            for label, choices in (
+                ("First line", _FIRST_LINES),
+                ("Between cells", _SEPARATORS),
+                ("Decimal sign", _DECIMALS),
+            )
+        )
+    return Layout(_FIRST_LINES[first], _SEPARATORS[separator], _DECIMALS[decimal])
+
+
+def _seed(digest: str) -> int:
+    """Draws the noise that undoes rounding: one per file and session, and told to nobody.
+
+    The cache may forget rows that were read; with this they come back as they were. Here every row
+    is a person of its own, so nothing would be lost if somebody knew it.
+    """
+    seeds: dict[str, int] = st.session_state.setdefault(_SEEDS, {})
+    return seeds.setdefault(digest, secrets.randbits(64))
 
 
 def _forget() -> None:
@@ -224,36 +276,26 @@ def _forget() -> None:
 
 
 @st.cache_data(max_entries=4, show_spinner="Reading the file…", scope="session")
-def _survey(digest: str, _file: UploadedFile) -> tuple[tuple[str, ...], tuple[str, ...]]:  # noqa: ARG001 - the cache key
-    """Names of the columns of numbers, and a line on each of the first few others."""
-    content = _file.getvalue()
-    names = numeric_columns(content, max_bytes=_MAX_BYTES)
-    if not names:
-        # It says why: no rows, or no numbers in them.
-        read_table(content, max_bytes=_MAX_BYTES)
-    others = [name for name in column_names(content, max_bytes=_MAX_BYTES) if name not in names]
-    faults = [_fault(content, name) for name in others[:_MOST_FAULTS]]
-    if len(others) > len(faults):
-        faults.append(f"- and {len(others) - len(faults)} more columns")
-    return names, tuple(faults)
-
-
-def _fault(content: bytes, name: str) -> str:
-    try:
-        read_table(content, columns=[name], max_bytes=_MAX_BYTES)
-    except InvalidInput as problem:
-        return f"- {escaped(str(problem))}"
-    return f"- {escaped(name)}"
+def _survey(digest: str, layout: Layout, _file: UploadedFile) -> dict[str, ColumnKind]:  # noqa: ARG001 - the cache key
+    """What the columns hold, by their names."""
+    kinds = column_kinds(_file.getvalue(), layout=layout, max_bytes=_MAX_BYTES)
+    if all(kind in ("text", "empty") for kind in kinds.values()):
+        raise InvalidInput(f"no column holds numbers; the file has {listed(list(kinds))}")
+    return kinds
 
 
 @st.cache_resource(max_entries=2, show_spinner="Reading the file…", scope="session")
 def _uploaded(
     digest: str,  # noqa: ARG001 - the cache key
-    columns: tuple[str, ...],
-    jitter: tuple[tuple[str, float], ...],
-    name: str,
+    rows: FileRows,
     _file: UploadedFile,
 ) -> Dataset:
     return load_table(
-        _file.getvalue(), columns=columns, jitter=dict(jitter), name=name, max_bytes=_MAX_BYTES
+        _file.getvalue(),
+        columns=rows.columns,
+        jitter=dict(rows.jitter),
+        rng=rows.seed,
+        name=rows.path,
+        max_bytes=_MAX_BYTES,
+        **rows.layout.said,
     )

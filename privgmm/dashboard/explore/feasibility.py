@@ -207,9 +207,9 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
             fixes.append(_Fix("rows", f"Draw {enough[0]:,} rows", _MORE, {"n": enough[0]}))
     if known.remedies is not None and known.remedies.method is not None:
         name = known.remedies.method
-        label = f"Use {method_title(name)} and Auto"
+        label = f"Use {method_title(name)}"
         if name == known.request.method:
-            label = "Allow for less" if known.request.forgiving else "Let Auto choose"
+            label = "Allow for less" if known.request.forgiving else "Let the method choose"
         plain = {"method": name, "auto": True, "forgiving": False}
         fixes.append(_Fix("method", label, _AUTO, plain))
     if fixes:
@@ -219,11 +219,11 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
                 fix.label, key=f"fix_{fix.name}", icon=fix.icon, on_click=_set, args=(fix.values,)
             )
     if known.problem and known.request.automatic:
-        st.caption("Or turn off Auto to try a plan of your own all the same.")
+        st.caption("Or set accuracy and blocks yourself to try all the same.")
     elif not fixes and not known.pending:
         st.caption(
-            "No single change helps: combine more rows, a larger ε or fewer components with "
-            "Auto, or try another method."
+            "No single change helps: combine more rows, a larger ε or fewer components, leave "
+            "accuracy and blocks to the method, or try another method."
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from privgmm.budget import budget_warnings
 from privgmm.dashboard.explore.controls import choose_settings, show_misfit
 from privgmm.dashboard.explore.data_panel import GENERATE, KINDS, SAMPLE, choose_data
 from privgmm.dashboard.explore.feasibility import feasibility_of, show_feasibility, show_plan
@@ -39,7 +40,8 @@ from privgmm.learners.registry import LEARNERS
 from privgmm.methods import registry
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows
-from privgmm.release import Release
+from privgmm.release import Refusal, Release
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = ["page"]
 
@@ -84,6 +86,9 @@ def page() -> None:
             generated = isinstance(chosen.rows, GeneratedRows)
             show_feasibility(known, chosen.dataset, generated=generated)
         show_misfit(settings)
+        request = settings.request
+        for words in budget_warnings(request.budget, request.rows, request.unit):
+            st.warning(escaped(f"{words[0].upper()}{words[1:]}."), icon=":material/gpp_maybe:")
         buttons = st.container(horizontal=True, vertical_alignment="center")
         buttons.button(
             "Release",
@@ -120,7 +125,7 @@ def _scene(settings: state.Settings, dataset: Dataset) -> str:
     request = settings.request
     return (
         f"{dataset.n_rows:,} rows ({dataset.name.replace('_', ' ')}), "
-        f"{request.n_components} components to fit, method {method_title(request.method)}, "
+        f"{request.components_in_words} components to fit, method {method_title(request.method)}, "
         f"learner {LEARNERS[settings.learner].title}, "
         f"ε = {request.epsilon:g}, δ = {request.delta:g}, {noise}."
     )
@@ -159,12 +164,13 @@ def _results(settings: state.Settings, chosen: Chosen) -> list[Future[Any]]:
         dataset,
         nonprivate=nonprivate_of(outcome),
         private=private,
+        errors=_errors_of(outcome.result),
         ghosts=() if cloud is None else tuple(cloud.released),
     )
     needed, pending = ({}, []) if private is not None else _rows_by_method(last)
     show_verdict(outcome, dataset, needed)
     pending += show_hint(outcome)
-    show_table(outcome, dataset)
+    show_table(outcome, dataset, errors=_shows_errors())
     show_ghosts(last)
     show_sharing(last)
     return pending
@@ -181,11 +187,22 @@ def _rows_by_method(last: state.Shown) -> tuple[dict[str, float], list[Future[An
     return known, still_open(answers.values())
 
 
+def _errors_of(result: Release | Refusal) -> StandardErrors | None:
+    """How far the numbers of a release may be off, where that is known. Public."""
+    return result.standard_errors if isinstance(result, Release) else None
+
+
+def _shows_errors() -> bool:
+    """Whether standard errors are shown, in the picture and in the table."""
+    return bool(st.session_state.get("errors", True))
+
+
 def _picture(
     dataset: Dataset,
     *,
     nonprivate: Mixture | None = None,
     private: Mixture | None = None,
+    errors: StandardErrors | None = None,
     ghosts: Sequence[Mixture] = (),
 ) -> None:
     axes = (0, 1)
@@ -195,12 +212,25 @@ def _picture(
         others = [name for name in dataset.columns if name != first]
         second = right.selectbox("Up", others, 0, key="up", bind="query-params")
         axes = (dataset.columns.index(first), dataset.columns.index(second))
+    if errors is not None:
+        st.toggle(
+            "Show standard errors",
+            value=True,
+            key="errors",
+            bind="query-params",
+            persist_state="session",
+            help="Bands of two standard errors around the private mixture, and ± in the table: how "
+            "far its numbers may be off, by the sampling of the rows and the privacy noise "
+            "together. They may be shared. Where they cannot be seen they are narrower than the "
+            "line.",
+        )
     # All ellipses, but only some thousand rows: drawing is no computation.
     figure = mixtures_figure(
         dataset.thumbnail,
         true=dataset.truth,
         nonprivate=nonprivate,
         private=private,
+        errors=errors if _shows_errors() else None,
         ghosts=ghosts,
         axes=axes,
         columns=dataset.columns,
@@ -239,6 +269,8 @@ _WRITERS: dict[str, Writer] = {
     "sample": lambda name: name.replace("_", " ").capitalize(),
     "method": method_title,
     "learner": lambda name: LEARNERS[name].title,
+    "auto_k": lambda on: str(on).lower(),
+    "most_k": str,
     "k": str,
     "epsilon": lambda value: f"{value:g}",
     "delta": lambda value: f"{value:.0e}",
@@ -248,6 +280,7 @@ _WRITERS: dict[str, Writer] = {
     "t": str,
     "seeded": lambda on: str(on).lower(),
     "noise_seed": str,
+    "errors": lambda on: str(on).lower(),
     "across": str,
     "up": str,
 }

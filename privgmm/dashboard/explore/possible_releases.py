@@ -83,7 +83,7 @@ def cloud_of(shown: state.Shown) -> Cloud | None:
 
 
 def _work(
-    ticket: Ticket, cloud: Cloud, model: Mixture, plan: Plan, learner: Learner, n_rows: int
+    ticket: Ticket, cloud: Cloud, model: Mixture, plan: Plan, learner: Learner | None, n_rows: int
 ) -> None:
     """Release from twin after twin; the seeds are fixed, so the same cloud comes each time."""
 
@@ -109,7 +109,9 @@ def _begin(shown: state.Shown, model: Mixture) -> None:
         earlier.job.cancel()
     cloud = Cloud(shown.outcome, int(st.session_state["twins"]))
     plan, n_rows = shown.outcome.result.plan, shown.dataset.n_rows
-    learner = make_learner(shown.settings.learner, plan.n_components)
+    learner = (
+        None if plan.chooses_components else make_learner(shown.settings.learner, plan.n_components)
+    )
     cloud.job = Job(
         functools.partial(
             _work, cloud=cloud, model=model, plan=plan, learner=learner, n_rows=n_rows

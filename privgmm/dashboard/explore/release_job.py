@@ -23,7 +23,8 @@ from privgmm.data.datasets import Dataset
 from privgmm.learners.registry import make_learner
 from privgmm.ledger.protocol import Ledger
 from privgmm.records.notebook import Rows
-from privgmm.release import Outcome, PreparedRelease, prepare
+from privgmm.release import Outcome, PreparedRelease, Release, prepare
+from privgmm.stages.sketch.fitting import MISFIT
 
 __all__ = ["Running", "collect", "running", "show_note", "show_running", "start"]
 
@@ -69,13 +70,20 @@ class _Attempt:
         self._prepared = prepare(
             self._dataset.rows,
             plan,
-            learner=make_learner(settings.learner, plan.n_components),
+            learner=None
+            if plan.chooses_components
+            else make_learner(settings.learner, plan.n_components),
             rng=settings.seed,
             progress=progress,
         )
         # the last chance to stop
         ticket.step(1, 1, "Drawing the noise and finding the mixture…")
         outcome = self._prepared.draw(self._ledger)
+        result = outcome.result
+        if isinstance(result, Release) and (result.misfit or 0.0) > MISFIT:
+            ticket.tell(1, 1, "Seeing what would explain the rows, which is free…")
+            # kept by the result: the page only reads it
+            _ = result.verdict
         ticket.tell(1, 1, "Fitting all rows without privacy, to compare…")
         nonprivate_of(outcome)
         return outcome
@@ -124,7 +132,7 @@ def collect() -> None:
     if problem is None:
         outcome = current.job.result()
         current.account.keep_receipt(
-            outcome.result, current.dataset.columns, current.rows, current.settings.learner
+            outcome.result, current.dataset, current.rows, current.settings.learner
         )
         state.keep(state.Shown(current.settings, current.dataset, current.rows, outcome))
         if current.job.cancelling:

@@ -11,12 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from privgmm.arrays import Array, IntArray
-from privgmm.dashboard.shared.format import (
-    chance_in_words,
-    count_in_words,
-    method_title,
-    times_short,
-)
+from privgmm.dashboard.shared.format import count_in_words, method_title, times_short
 from privgmm.dashboard.shared.state import Shown
 from privgmm.data.datasets import Dataset
 from privgmm.distances.matching import bottleneck_matching
@@ -28,6 +23,7 @@ from privgmm.mixture import Mixture
 from privgmm.records.notebook import notebook, script
 from privgmm.release import Outcome, Refusal, Release
 from privgmm.stages.sketch.fitting import MISFIT
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "comparison_table",
@@ -41,7 +37,8 @@ __all__ = [
 ]
 
 _WEAK = 0.95
-"""Beyond this chance of a right guess a promise is called weak: about epsilon 3."""
+"""Beyond this chance of a right guess, by epsilon and delta alone, a promise is called weak: about
+epsilon 3."""
 
 
 def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -> None:
@@ -68,12 +65,11 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
 
 
 def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
-    ceiling = result.budget.guess_ceiling
+    weak = result.budget.guess_ceiling > _WEAK
     st.success(
-        f"**Released.** The private mixture may be shared. Whoever sees it, and whatever else "
-        f"they know, guesses whether one row was replaced with at most "
-        f"**{chance_in_words(ceiling)}** success; a coin has 50%."
-        + (" That is a weak promise: choose a smaller ε for real people." * (ceiling > _WEAK)),
+        f"**Released.** The private mixture may be shared. Whether one {result.unit} was replaced, "
+        f"{result.attacker}."
+        + (" Yet ε alone is a weak promise: choose a smaller one for real people." * weak),
         icon=":material/verified_user:",
     )
     _show_numbers(outcome, dataset, result.mixture)
@@ -88,22 +84,56 @@ def _show_misfit(result: Release) -> None:
     what = "One Gaussian" if k == 1 else f"A mixture of {k} Gaussians"
     if result.misfit <= MISFIT:
         st.caption(
-            f":material/done: {what} explains the rows: what is left is no larger than the noise. "
-            "That may be shared too."
+            f":material/done: {what} explains the rows to within the noise. Its misfit is "
+            f"{result.misfit:.1f}; up to {MISFIT:g} may be noise. That may be shared too."
         )
     else:
         st.warning(
             f"**{what} does not explain these rows.** Its misfit is {result.misfit:.0f}; noise "
-            f"alone hardly ever gives more than {MISFIT:g}. What is shown is the nearest mixture "
-            "found. Another number of components may come nearer, but real tables are often no "
-            "mixture of Gaussians at all.",
+            f"alone hardly ever gives more than {MISFIT:g}. {result.verdict} What is shown is the "
+            f"nearest mixture of {k} that was found.",
             icon=":material/difference:",
         )
+    _show_choice(result)
     if result.floored:
         st.caption(
             ":material/compress: A component shrank onto a single value, as happens with rounded "
             "columns. It was widened to a hundredth of the spread of all rows."
         )
+
+
+def _show_choice(result: Release) -> None:
+    """Where the number of components was left open: what was tried, and what was taken. Public."""
+    choice = result.choice
+    if choice is None:
+        return
+    count = choice.n_components
+    st.markdown(f"**{count} component{'s' * (count > 1)} chosen** from the sketch, for free")
+    table = pd.DataFrame(
+        {
+            "components": [one.n_components for one in choice.tried],
+            "misfit": [one.misfit for one in choice.tried],
+            "criterion": choice.above_best,
+            "chosen": ["✓" if one.n_components == count else "" for one in choice.tried],
+        }
+    )
+    st.dataframe(
+        table,
+        hide_index=True,
+        column_config={
+            "misfit": st.column_config.NumberColumn(format="%.3g"),
+            "criterion": st.column_config.NumberColumn(
+                format="%.4g", help="By how much it is above the least"
+            ),
+        },
+        key="choice",
+    )
+    st.caption(
+        f":material/public: May be shared. A misfit above {MISFIT:g} is more than noise. The "
+        "criterion adds up what is left unexplained and a price for every free number; the least "
+        "wins, and is 0 here. Once the rows are explained and two more components did not help, no "
+        f"more are tried; up to {choice.max_components} were offered."
+    )
 
 
 def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -> None:
@@ -198,7 +228,10 @@ def matched(mixture: Mixture, reference: Mixture) -> tuple[IntArray, Array]:
 
 
 def comparison_table(
-    mixtures: dict[str, Mixture], reference: Mixture | None, columns: tuple[str, ...]
+    mixtures: dict[str, Mixture],
+    reference: Mixture | None,
+    columns: tuple[str, ...],
+    standard_errors: dict[str, StandardErrors] | None = None,
 ) -> pd.DataFrame:
     """The components of several mixtures, those that match one below the other.
 
@@ -210,6 +243,8 @@ def comparison_table(
         What the components are matched to and their errors measured from.
     columns : tuple of str
         Names of the coordinates.
+    standard_errors : dict of str to StandardErrors, optional
+        Of those mixtures whose errors are known: each number has a column ± beside it.
     """
     lines: list[tuple[int, int, dict[str, Any]]] = []
     for rank, (name, mixture) in enumerate(mixtures.items()):
@@ -222,10 +257,20 @@ def comparison_table(
                 "component": int(partner[j]) + 1,
                 "mixture": name,
                 "error": None if errors is None or mixture is reference else float(errors[j]),
-                "weight": mixture.weights[j],
             }
-            line |= {f"mean {c}": mixture.means[j, i] for i, c in enumerate(columns)}
-            line |= {f"sd {c}": spread[j, i] for i, c in enumerate(columns)}
+            numbers = {"weight": mixture.weights[j]}
+            numbers |= {f"mean {c}": mixture.means[j, i] for i, c in enumerate(columns)}
+            numbers |= {f"sd {c}": spread[j, i] for i, c in enumerate(columns)}
+            offs: dict[str, float] = {}
+            if standard_errors and name in standard_errors:
+                known = standard_errors[name]
+                of_spread = known.deviations(mixture.covariances)
+                of_all = [known.weights[j], *known.means[j], *of_spread[j]]
+                offs = dict(zip(numbers, of_all, strict=True))
+            for number, value in numbers.items():
+                line[number] = value
+                if standard_errors:
+                    line[f"± {number}"] = offs.get(number)
             if mixture.n_features == 2:
                 line["correlation"] = mixture.covariances[j, 0, 1] / spread[j].prod()
             lines.append((int(partner[j]), rank, line))
@@ -233,8 +278,11 @@ def comparison_table(
     return pd.DataFrame([line for _, _, line in lines])
 
 
-def show_table(outcome: Outcome, dataset: Dataset) -> None:
-    """The components of every mixture there is, matched, marked with who may see them."""
+def show_table(outcome: Outcome, dataset: Dataset, *, errors: bool = True) -> None:
+    """The components of every mixture there is, matched, marked with who may see them.
+
+    With `errors`, the standard errors of the private release beside its numbers, where known.
+    """
     mixtures: dict[str, Mixture] = {}
     if dataset.truth is not None:
         mixtures["True"] = dataset.truth
@@ -246,9 +294,16 @@ def show_table(outcome: Outcome, dataset: Dataset) -> None:
     if not mixtures:
         return
     reference = dataset.truth if dataset.truth is not None else baseline
-    table = comparison_table(mixtures, reference, dataset.columns)
+    known: dict[str, StandardErrors] = {}
+    if errors and isinstance(outcome.result, Release) and outcome.result.standard_errors:
+        known["Private release"] = outcome.result.standard_errors
+    table = comparison_table(mixtures, reference, dataset.columns, known)
     numbers = {
-        name: st.column_config.NumberColumn(format="%.4f" if name == "error" else "%.4g")
+        name: st.column_config.NumberColumn(
+            "±" if name.startswith("± ") else None,
+            format="%.4f" if name == "error" else "%.2g" if name.startswith("± ") else "%.4g",
+            help=f"Standard error: {name[2:]}" if name.startswith("± ") else None,
+        )
         for name in table.columns
         if name not in ("component", "mixture")
     }
@@ -260,6 +315,11 @@ def show_table(outcome: Outcome, dataset: Dataset) -> None:
         "errors. Error: difference in weight or exact total variation, whichever is larger, from "
         f"{measured}; the largest is dist\\_GMM."
     )
+    if known:
+        st.caption(
+            ":material/public: ± are standard errors of the private release, and may be shared. "
+            + known["Private release"].meaning
+        )
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
@@ -278,6 +338,10 @@ def show_sharing(shown: Shown) -> None:
         more = ""
         if isinstance(outcome.result, Release) and outcome.result.misfit is not None:
             more = "\n- whether such a mixture explains the rows"
+            if outcome.result.choice is not None:
+                more += "\n- how the number of components was chosen"
+            if outcome.result.standard_errors is not None:
+                more += "\n- the standard errors"
         st.markdown(
             f"- {what}{more}\n- the plan and the budget\n- anything computed from these alone"
         )
@@ -292,10 +356,12 @@ def show_sharing(shown: Shown) -> None:
             key="download_record",
         )
         if isinstance(outcome.result, Release):
-            mixture = outcome.result.mixture
+            mixture, standard_errors = outcome.result.mixture, outcome.result.standard_errors
             buttons.download_button(
                 "Picture (HTML)",
-                data=lambda: mixtures_figure(private=mixture, columns=dataset.columns).to_html(),
+                data=lambda: mixtures_figure(
+                    private=mixture, errors=standard_errors, columns=dataset.columns
+                ).to_html(),
                 file_name="privgmm-release.html",
                 mime="text/html",
                 icon=":material/download:",

@@ -147,7 +147,9 @@ def _two_clouds() -> Dataset:
 def _average() -> FilmData:
     """Many blocks agree, their mean is masked and then refined."""
     data = _two_clouds()
-    plan = best_plan(data.n_rows, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
+    plan = best_plan(
+        data.n_rows, method="lifted", epsilon=1.0, delta=1e-6, n_components=2, n_features=2
+    )
     return FilmData(data, release(data.rows, plan, rng=3))
 
 

@@ -37,7 +37,6 @@ def page() -> None:
         "How it works",
         "A release as a film: what happens to the rows, one step at a time, with the line of the "
         "paper's Algorithm 1 where there is one, and the code that ran.",
-        icon=":material/movie:",
     )
     film = _choose()
     step = _transport(film)

@@ -9,6 +9,7 @@ be shared.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,16 +25,21 @@ from privgmm.figures import votes as votes_figures
 from privgmm.figures.mixtures import figure_alt_text
 from privgmm.learners.learner import ReasonedLearner
 from privgmm.learners.registry import LEARNERS, make_learner
+from privgmm.mixture import Mixture
 from privgmm.stages.agreement.algorithm_1 import settled_distances
 from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.refinement.noisy_moments import Refinement, refine
+from privgmm.stages.sketch.agreement_frame import PreparedFrame
+from privgmm.stages.sketch.error_covariances import errors_in_data_units
 from privgmm.stages.sketch.features import feature_sums
-from privgmm.stages.sketch.finish import Finish, PreparedFinish
+from privgmm.stages.sketch.finish import Finish, PreparedFinish, takes_rich_route
 from privgmm.stages.sketch.fitting import MISFIT, fit_path
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import HistogramFrame, PreparedHistogramFrame
+from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import PreparedSketch, Sketch
 from privgmm.stages.stage import Number
+from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = ["SCENES", "SceneView", "scene_view"]
 
@@ -334,7 +340,7 @@ def _after_mask(step: Step) -> str:
 
 
 def _refinement(film: FilmData, step: Step) -> SceneView:
-    coarse, final, truth = step.before, step.after, film.dataset.truth
+    coarse, final, truth = step.before, step.after.mixture, film.dataset.truth
     if not isinstance(step.stage, Refinement):
         raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no noisy passes to show")
     numbers = [
@@ -450,28 +456,71 @@ def _frame_rows(film: FilmData, step: Step) -> SceneView:
         alt="The rows as dots, and the frame: an ellipse around most of them, with the lines of "
         "its coordinates.",
         sharing=_FRAME_SHARING,
-        code=(Frame.published,),
+        code=(PreparedFrame.draw if film.plan.votes else Frame.published,),
     )
 
 
-def _sketch(film: FilmData, step: Step) -> SceneView:
+def _projections(film: FilmData, step: Step) -> SceneView:
+    if not isinstance(step.stage, Sketch):
+        raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no projections to show")
+    data, shape = step.after, step.stage.shape
+    finest = math.pi / (shape.step * shape.n_frequencies)
+    return SceneView(
+        title="Listen along one direction at a time",
+        words="Along each direction of the frame, each row is a point on a turning wave: slow "
+        "waves see the large shape, fast ones the details. The waves of all rows are added up. "
+        "**One row gives every wave the same small push, however far away it lies**, so a little "
+        "noise on the sums hides it. The noisy waves of one direction give back how the rows "
+        "spread along it: the orange curve, against the rows themselves in grey.",
+        line=_BY_SKETCH,
+        ours="",
+        numbers=(
+            Number(
+                "Directions",
+                f"{shape.n_directions:,}",
+                "The columns themselves, and others spread evenly between them",
+            ),
+            Number(
+                "Waves in each",
+                f"{shape.n_frequencies}",
+                "From slow to fast, each twice, thrice, … as fast as the first",
+            ),
+            Number(
+                "Finest detail",
+                f"{finest:.0%}",
+                "Half the shortest wave, as a share of the rows' spread: nothing finer is heard",
+            ),
+        ),
+        figure=lambda: sketch_figures.projections_figure(
+            film.dataset.rows, data, names=_names(film)
+        ),
+        alt="For the first columns, and for one direction between them: grey bars, how many rows "
+        "lie where, and an orange curve, what the noisy waves say of it. The curve follows the "
+        "bars to within its band.",
+        sharing=f"{LOCKED}: the grey bars show rows. The orange curves and their bands may be "
+        "shared.",
+        code=(feature_sums,),
+    )
+
+
+def _tomogram(film: FilmData, step: Step) -> SceneView:
     if not isinstance(step.stage, Sketch):
         raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no waves to show")
     data, shape = step.after, step.stage.shape
     noise = float(np.median(data.deviations))
     heard = float((np.abs(data.values) > 3 * data.deviations).mean())
+    pictured = film.plan.n_features <= 2
     below = (
-        " The lower picture puts the noisy waves together again, as a hospital scanner does: a "
-        "blurred view of the rows that **may be shown to anyone**."
-        if film.plan.n_features <= 2
-        else ""
+        " The lower picture puts them together: a blurred view of the rows that **may be shown to "
+        "anyone**."
+        if pictured
+        else " In more than two columns that cannot be drawn, but a mixture can be fitted to it."
     )
     return SceneView(
-        title="Add up the waves of all rows",
-        words="Along each direction of the frame, each row is a point on a turning wave: slow "
-        "waves see the large shape, fast ones the details. The waves of all rows are added up. "
-        "**One row gives every wave the same small push, however far away it lies**, so a little "
-        "noise on the sums hides it." + below,
+        title="Put all directions together",
+        words="A hospital scanner looks at a body along many lines and puts a picture together. "
+        "The same is done here. The upper picture shows how loud each noisy wave is, in every "
+        "direction; the more a wave drowns in its noise, the less it counts." + below,
         line=_BY_SKETCH,
         ours="",
         numbers=(
@@ -490,62 +539,151 @@ def _sketch(film: FilmData, step: Step) -> SceneView:
         ),
         alt=f"How loud each of {data.size:,} noisy waves is: {heard:.0%} stand out from their "
         "noise, the slow ones most."
-        + (" Below, the blurred density that they show together." * (film.plan.n_features <= 2)),
+        + (" Below, the blurred density that they show together." * pictured),
         sharing=":material/public: Nothing here shows rows: the noisy waves, and all that is made "
         "from them, may be shared.",
-        code=(feature_sums, PreparedSketch.draw),
+        code=(PreparedSketch.draw,),
     )
 
 
-def _finish(film: FilmData, step: Step) -> SceneView:
+def _first_fit(step: Step) -> tuple[Mixture, StandardErrors | None]:
+    """The fit to the first sketch in the units of the data, and its standard errors."""
+    sketch, fit = step.before, step.seen
+    errors = errors_in_data_units(
+        sketch.frame, fit.mixture, fit.compute_local_covariance, well_specified=fit.explains
+    )
+    return sketch.frame.mixture_from_frame(fit.mixture), errors
+
+
+def _sketch_fit(film: FilmData, step: Step) -> SceneView:
     if not isinstance(step.stage, Finish):
         raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no fit to show")
-    published, truth, k = step.after, film.dataset.truth, film.plan.n_components
-    final, shape = published.mixture, step.stage.shape
-    first = step.before.frame.mixture_from_frame(step.seen.mixture)
+    sketch, fit, k = step.before, step.seen, step.seen.n_components
+    frequencies = step.stage.shape.n_frequencies
+    mixture, errors = _first_fit(step)
+    chosen = (
+        f" How many components? Up to {step.stage.n_components} were tried, and {k} explain the "
+        "waves best for their size."
+        if step.stage.choose
+        else ""
+    )
+    said = (
+        "**It does**: what is left over is no larger than the noise."
+        if fit.explains
+        else "**It does not**, as with most real tables: something is left over that no mixture of "
+        f"{k} can make."
+    )
     numbers = [
+        Number("Components", f"{k}", "Chosen from the waves" if chosen else "As asked for"),
         Number(
             "Misfit",
-            f"{published.misfit:.1f}",
+            f"{fit.misfit:.1f}",
             "How much more than noise is left over, in standard deviations; beyond "
             f"{MISFIT:g} no mixture of {k} explains the waves",
-        )
+        ),
     ]
-    if truth is not None and truth.n_components == final.n_components:
-        meaning = "dist_GMM to the true mixture: 0 is perfect, 1 as wrong as can be"
-        numbers += [
-            Number("Error of first fit", f"{dist_gmm(first, truth):.3f}", meaning),
-            Number("Error", f"{dist_gmm(final, truth):.3f}", meaning),
-        ]
-    way = (
-        "**It does.** So the rest of the budget buys a second, sharper look at all rows."
-        if published.misfit <= MISFIT
-        else "**It does not**, as with most real tables. So the rest of the budget goes into noisy "
-        "steps on all rows, towards a mixture that lies near them."
-    )
+    if errors is not None:
+        numbers.append(
+            Number(
+                "Means known to",
+                f"± {_typical(errors, mixture):.2g}",
+                "Standard error of a typical mean, as a share of its component's width",
+            )
+        )
     return SceneView(
         title="Which mixture makes these waves?",
         words=f"The waves of any mixture of {k} can be written down exactly. So one looks for the "
         "mixture whose waves fit best, as long as one likes: **no row is touched, nothing is "
-        "spent**. It does not matter whether the components overlap. Does the mixture explain the "
-        f"waves to within the noise? {way} Either way costs the same.",
+        f"spent**. It does not matter whether the components overlap.{chosen} Does the mixture "
+        f"explain the waves to within the noise? {said}",
         line=_BY_SKETCH,
         ours="",
         numbers=tuple(numbers),
         figure=lambda: sketch_figures.fit_figure(
-            first,
-            final,
-            published.sketch,
-            shape.n_frequencies,
+            mixture,
+            sketch,
+            frequencies,
             film.window,
-            true=truth,
+            errors=errors,
             names=_names(film),
         ),
-        alt="The first fit and the released mixture, over what the waves show. "
+        alt="The mixture that fits the waves, over what they show, with bands of two standard "
+        "errors. " + figure_alt_text(private=mixture, columns=film.dataset.columns),
+        sharing=":material/public: Nothing here shows rows: the fit may be shared.",
+        code=(PrivateSketch.choice if step.stage.choose else fit_path,),
+    )
+
+
+def _typical(errors: StandardErrors, mixture: Mixture) -> float:
+    """The standard error of a typical mean, in widths of its component."""
+    widths = np.sqrt(np.einsum("kii->ki", mixture.covariances))
+    return float(np.median(errors.means / widths))
+
+
+def _finish(film: FilmData, step: Step) -> SceneView:
+    if not isinstance(step.stage, Finish):
+        raise PrivGMMError(f"a stage of kind {step.stage.kind!r} has no second look to show")
+    published, truth = step.after, film.dataset.truth
+    final, errors = published.mixture, published.standard_errors
+    first, before = _first_fit(step)
+    numbers = []
+    if errors is not None and before is not None:
+        numbers += [
+            Number(name, f"± {_typical(seen, mixture):.2g}", meaning)
+            for name, seen, mixture, meaning in (
+                ("Means, before", before, first, "Standard error of a typical mean, in widths"),
+                ("Means, after", errors, final, "The same for what is released"),
+            )
+        ]
+    if truth is not None and truth.n_components == final.n_components == first.n_components:
+        meaning = "dist_GMM to the true mixture: 0 is perfect, 1 as wrong as can be. Not public"
+        numbers += [
+            Number("Error before", f"{dist_gmm(first, truth):.3f}", meaning),
+            Number("Error after", f"{dist_gmm(final, truth):.3f}", meaning),
+        ]
+    if takes_rich_route(step.seen, step.stage) and published.sketch.rich is None:
+        way = (
+            "So few rows say little about so many components and columns. Rows vote, with noise, "
+            "among starts that the waves give, and **noisy steps on all rows** go on from there."
+        )
+    elif takes_rich_route(step.seen, step.stage):
+        way = (
+            "Noisy steps on all rows make a rich mixture that lies near them, and the nearest "
+            f"mixture of {final.n_components} is released. The rich one is public too."
+        )
+    elif published.sketch.deviations[0] < step.before.deviations[0]:
+        way = (
+            "The fit explains the waves, so a **second sketch** of all rows is taken and averaged "
+            "with the first: as good as one sketch with the whole budget."
+        )
+    else:
+        way = (
+            "The fit explains the waves, so **one noisy step on all rows** refines it. For these "
+            "components that tells more than more waves would."
+        )
+    return SceneView(
+        title="Spend the rest of the budget",
+        words=f"What is left of the budget buys one more look at all rows. {way} Which way is "
+        "taken depends on public numbers only, and **either way costs the same**, fixed by the "
+        "plan. The bands show two standard errors of what is released: sampling of the rows and "
+        "privacy noise together.",
+        line=_BY_SKETCH,
+        ours="",
+        numbers=tuple(numbers),
+        figure=lambda: film_figures.refinement_figure(
+            first,
+            final,
+            film.window,
+            true=truth,
+            errors=errors,
+            names=_names(film),
+            labels=("first fit", "released"),
+        ),
+        alt="The first fit and the released mixture, with bands of two standard errors. "
         + figure_alt_text(true=truth, private=final, columns=film.dataset.columns),
         sharing=":material/public: All that is orange is private and may be shared"
         + ("." if truth is None else "; the true mixture is known because the rows are made up."),
-        code=(fit_path, PreparedFinish.draw),
+        code=(PreparedFinish.draw,),
     )
 
 
@@ -560,7 +698,9 @@ SCENES: dict[str, Callable[[FilmData, Step], SceneView]] = {
     "refinement": _refinement,
     "histograms": _histograms,
     "frame_rows": _frame_rows,
-    "sketch": _sketch,
+    "projections": _projections,
+    "tomogram": _tomogram,
+    "sketch_fit": _sketch_fit,
     "finish": _finish,
 }
 """What to show for each key of a scene."""

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from privgmm.budget import Budget
+from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.shared.accounts import Account, accounts_to_show
 from privgmm.dashboard.shared.format import escaped, method_title
 from privgmm.dashboard.shared.layout import frame
@@ -58,7 +58,6 @@ def page() -> None:
     frame(
         "What has been spent?",
         "Every answer about a data set costs privacy, and the costs add up. This is the account.",
-        icon=":material/receipt_long:",
     )
     account = _choose()
     if account is None:
@@ -133,7 +132,7 @@ def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
         delta_color="off",
         delta_arrow="off",
         help="What all answers give away together: the joint Rényi account, or the sum if that "
-        "is less",
+        "is less. It holds if all were planned before the first result was seen",
     )
     boxes.metric(
         "Sum of the parts",
@@ -141,8 +140,17 @@ def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
         f"δ = {sum_of_parts.delta:.3g}",
         delta_color="off",
         delta_arrow="off",
-        help="All ε and all δ added up",
+        help="All ε and all δ added up: holds also if some were planned in view of others",
     )
+    if (ceiling := standing.ceiling) is not None:
+        boxes.metric(
+            "Guessed right",
+            f"≤ {percent_at_most(ceiling)}",
+            "a coin: 50%",
+            delta_color="off",
+            delta_arrow="off",
+            help=f"From all answers together {standing.attacker}: proved from what each draws",
+        )
     boxes.metric("Answers", f"{standing.spends}", help="Released, refused and unfinished ones")
     if standing.cap is not None:
         left = standing.remaining
@@ -309,6 +317,15 @@ def show_spent(account: Account) -> None:
             "nothing" if left is None else f"ε = {left.epsilon:.3g}, δ = {left.delta:.2g}"
         )
         words += "." if standing.more is None else f", or {standing.more:,} more like the last one."
+    for found in account.look_alikes():
+        st.warning(
+            escaped(
+                f"These rows have {found.likeness} as others on this machine "
+                f"({found.history.standing().total_in_words}), which are in an account of their "
+                "own. If they are about the same people, what is spent on both adds up for them."
+            ),
+            icon=":material/group:",
+        )
     line = st.container(horizontal=True, vertical_alignment="center")
     line.caption(words, width="stretch")
     line.page_link("pages/Ledger.py", label="Ledger", icon=":material/receipt_long:")

@@ -87,7 +87,6 @@ def page() -> None:
         "How many rows do I need?",
         "Ask before you collect: no data, no privacy spent. Say what you want to learn and what "
         "you promise; every method answers.",
-        icon=":material/calculate:",
     )
     if current_lesson() is None:
         controls, answers = st.container(key="split").columns([1, 1.5], gap="medium")
@@ -138,13 +137,13 @@ def answer_in_words(unknown: str, value: float) -> str:
     Examples
     --------
     >>> answer_in_words("Rows", 23714.0), answer_in_words("ε", 0.2188), answer_in_words("α", 4.5e-5)
-    ('23,700', '0.22', '0.000045')
+    ('23,700', '0.219', '0.000045')
     """
     if not math.isfinite(value):
         return "out of reach"
     if unknown == ROWS:
         return count_in_words(value)
-    return np.format_float_positional(value, precision=2, fractional=False, trim="-")
+    return np.format_float_positional(value, precision=3, fractional=False, trim="-")
 
 
 def heading(unknown: str, method: Method) -> str:

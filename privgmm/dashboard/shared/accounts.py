@@ -3,7 +3,8 @@
 Rows that somebody uploaded are charged to this machine's ledger, under a fingerprint of the whole
 file: a reload, another session or the command line find the same total and the same cap. Made-up
 and shipped rows are nobody's, so their account is kept in memory, as long as the session. A session
-sees the accounts of the data it chose itself, never a list of what others did.
+sees the accounts of the data it chose itself, never a list of what others did; only where those are
+new, and look like an account that is not, it is told what that one has spent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import streamlit as st
 
 from privgmm.budget import Budget
 from privgmm.dashboard.shared.chosen import Chosen
-from privgmm.ledger.history import Entry
+from privgmm.data.datasets import Dataset
+from privgmm.ledger.history import Entry, LookAlike
 from privgmm.ledger.memory import MemoryBook
 from privgmm.ledger.protocol import Book, Ledger
 from privgmm.ledger.sqlite import SQLiteBook
@@ -57,9 +59,27 @@ class Account:
         default_factory=dict
     )
 
-    def ledger(self, *, cap: Budget | None = None, label: str | None = None) -> Ledger:
-        """The ledger itself; a cap or a label given here is kept in it."""
-        return self.book.open(self.fingerprint, cap=cap, label=label)
+    def ledger(
+        self,
+        *,
+        cap: Budget | None = None,
+        label: str | None = None,
+        dataset: Dataset | None = None,
+    ) -> Ledger:
+        """The ledger itself; a cap, a label or the shape of a data set given here is kept in it."""
+        n_rows = None if dataset is None else dataset.n_rows
+        columns = None if dataset is None else dataset.columns
+        return self.book.open(
+            self.fingerprint, cap=cap, label=label, n_rows=n_rows, columns=columns
+        )
+
+    def look_alikes(self) -> list[LookAlike]:
+        """Accounts that may be about the same people, if this one is lasting and empty."""
+        history = self.ledger().history()
+        if not self.lasting or history.entries:
+            return []
+        named = dataclasses.replace(history, label=self.name)
+        return named.look_alikes(self.book.histories())
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -67,13 +87,22 @@ class Account:
         return self.ledger().entries
 
     def keep_receipt(
-        self, result: Release | Refusal, columns: tuple[str, ...], rows: Rows, learner: str
+        self, result: Release | Refusal, dataset: Dataset, rows: Rows, learner: str
     ) -> None:
         """Write the receipt, once: it says when."""
+        columns, reading = dataset.columns, None
+        if dataset.reading is not None:
+            reading = {**dataset.reading.to_dict(), "rows": dataset.n_rows}
         steps = dict(rows.jitter) if isinstance(rows, FileRows) else {}
         jitter = [steps.get(name, 0.0) for name in columns] if steps else None
         if result.entry is not None and result.entry not in self.receipts:
-            receipt = make_receipt(result, learner=learner, jitter=jitter)
+            receipt = make_receipt(
+                result,
+                learner=learner,
+                jitter=jitter,
+                columns=columns,
+                reading=reading,
+            )
             self.receipts[result.entry] = receipt, columns
 
 
@@ -92,7 +121,7 @@ def account_of(chosen: Chosen) -> Account:
         table[key] = Account(chosen.dataset.description, key, book, lasting=False)
     elif key not in table:
         table[key] = Account(chosen.dataset.name, key, SQLiteBook(), lasting=True)
-    table[key].ledger()
+    table[key].ledger(dataset=chosen.dataset if table[key].lasting else None)
     st.session_state[_CURRENT] = key
     return table[key]
 

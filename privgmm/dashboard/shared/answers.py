@@ -15,7 +15,7 @@ from privgmm.errors import InvalidInput
 from privgmm.methods import registry
 from privgmm.methods.planner import Answer, plan_for
 from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
-from privgmm.methods.searching import first_step
+from privgmm.methods.searching import first_step, rounded_up
 from privgmm.methods.what_if import feasible, rows_for
 
 __all__ = [
@@ -72,7 +72,7 @@ def _plans_for_enough_only(request: PlanRequest) -> bool:
 def _rows_needed(request: PlanRequest) -> float:
     if _plans_for_enough_only(request):
         return rows_for(request)
-    return plan_for(request).plan.rows_needed()
+    return rounded_up(plan_for(request).plan.rows_needed())
 
 
 def rows_needed(request: PlanRequest) -> Future[float]:
@@ -92,7 +92,7 @@ def _passes(request: PlanRequest) -> bool:
         return False
     if answer.shortage:
         return False
-    return not request.by_hand or answer.plan.rows_needed() <= request.rows
+    return not request.by_hand or rounded_up(answer.plan.rows_needed()) <= request.rows
 
 
 def _first(requests: Sequence[PlanRequest]) -> PlanRequest | None:

@@ -22,12 +22,12 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def count_in_words(number: float) -> str:
-    """A number of rows as people say it: ``31,000``, ``2.5 million``, ``4.1 × 10¹⁸``.
+    """A number of rows as people say it: ``31,000``, ``2.49 million``, ``4.06 × 10¹⁸``.
 
     Examples
     --------
     >>> count_in_words(31234), count_in_words(2.49e6), count_in_words(4.06e18)
-    ('31,200', '2.5 million', '4.1 × 10¹⁸')
+    ('31,200', '2.49 million', '4.06 × 10¹⁸')
     """
     if not math.isfinite(number):
         return "no finite number of"
@@ -35,11 +35,11 @@ def count_in_words(number: float) -> str:
         return f"{math.ceil(number):,}"
     if number < 1e6:
         return f"{float(f'{number:.3g}'):,.0f}"
-    rounded = float(f"{number:.2g}")
+    rounded = float(f"{number:.3g}")
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if size <= rounded < 1000 * size:
             return f"{rounded / size:g} {word}"
-    lead, exponent = f"{number:.1e}".split("e")
+    lead, exponent = f"{number:.2e}".split("e")
     return f"{float(lead):g} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
 
 
@@ -91,7 +91,7 @@ def method_title(name: str) -> str:
     >>> method_title("lifted"), method_title("forgotten")
     ('Lifted', 'Forgotten')
     """
-    return registry.get(name).title if name in registry.names() else name.capitalize()
+    return registry.get(name).title if name in registry.choices() else name.capitalize()
 
 
 def all_of(words: Sequence[str]) -> str:

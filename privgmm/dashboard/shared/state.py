@@ -47,7 +47,12 @@ class Settings:
 
     @property
     def most_components(self) -> int | None:
-        """The largest k the learner takes, if there are too many now; None if all is well."""
+        """The largest k the learner takes, if there are too many now; None if all is well.
+
+        Where the number of components is left open no blocks are fitted with it.
+        """
+        if self.request.choose_components:
+            return None
         most = LEARNERS[self.learner].most_components
         return most if most is not None and self.request.n_components > most else None
 
@@ -70,7 +75,7 @@ class Settings:
             "ε": asked.epsilon,
             "δ": asked.delta,
             "α": asked.alpha,
-            "components": asked.n_components,
+            "components": asked.components_in_words,
             "blocks": asked.n_blocks,
             "noise seed": self.seed,
             "forgiving": asked.forgiving,

@@ -46,7 +46,6 @@ def page() -> None:
         "How far apart are two Gaussians?",
         "Theorem 1.8 compares two answers: **TV**, how well anyone could tell them apart, and "
         "**Δ**, how much their parameters differ. If TV < 1/600, then Δ/200 ≤ TV ≤ Δ/√2.",
-        icon=":material/compare:",
     )
     st.session_state[_WHOLE] = True
     try:

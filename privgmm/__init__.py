@@ -11,6 +11,9 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from privgmm.cli import interruption as _interruption  # noqa: F401 - Ctrl-C from here on
+
+# isort: split
 from privgmm.budget import Budget
 from privgmm.data.datasets import (
     Dataset,
@@ -37,7 +40,18 @@ from privgmm.distances.matching import bottleneck_matching
 from privgmm.distances.mixture_variation import mixture_tv
 from privgmm.distances.parameters import dist_comp, dist_gmm, dist_param
 from privgmm.distances.total_variation import gaussian_hockey_stick, gaussian_tv
-from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError, ReleaseRefused
+from privgmm.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    PrivacyWarning,
+    PrivGMMError,
+    ReleaseRefused,
+    RepeatedSpend,
+    ScaledRows,
+    SeededRelease,
+    SuspectColumn,
+    WeakBudget,
+)
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.learners.moments import Moments
@@ -53,7 +67,7 @@ from privgmm.mixture import Component, Mixture, MixtureBatch
 from privgmm.privacy.curves import RenyiCurve
 from privgmm.privacy.noise import DiscreteGaussian, TruncatedLaplace
 from privgmm.records.bundle import make_bundle
-from privgmm.records.receipt import make_receipt, verify_receipt, write_receipt
+from privgmm.records.receipt import make_receipt, sketch_of, verify_receipt, write_receipt
 from privgmm.release import (
     CuratorView,
     Outcome,
@@ -69,7 +83,11 @@ from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.votes import AgreementTest, Verdict
 from privgmm.stages.refinement.expected_error import Forecast, forecast_error
 from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.sketch.choice import Choice
+from privgmm.stages.sketch.picture import DensityCurve, DensityImage
+from privgmm.stages.sketch.private_sketch import PrivateSketch, SketchFit
 from privgmm.stages.stage import Bottom
+from privgmm.stages.standard_errors import StandardErrors
 
 if TYPE_CHECKING:
     from privgmm.estimator import PrivateGaussianMixture as PrivateGaussianMixture
@@ -84,11 +102,15 @@ __all__ = [
     "Bottom",
     "Budget",
     "BudgetExceeded",
+    "Choice",
     "Component",
     "CuratorView",
     "Dataset",
+    "DensityCurve",
+    "DensityImage",
     "DiscreteGaussian",
     "Forecast",
+    "FromEstimator",
     "InvalidInput",
     "Learnability",
     "Learner",
@@ -105,16 +127,26 @@ __all__ = [
     "PopulousTest",
     "PreparedRelease",
     "PrivGMMError",
+    "PrivacyWarning",
+    "PrivateGaussianMixture",
+    "PrivateSketch",
     "Refinement",
     "Refusal",
     "Release",
     "ReleaseRefused",
     "RenyiCurve",
+    "RepeatedSpend",
     "RowSource",
     "SQLiteLedger",
+    "ScaledRows",
+    "SeededRelease",
+    "SketchFit",
+    "StandardErrors",
+    "SuspectColumn",
     "TVBounds",
     "TruncatedLaplace",
     "Verdict",
+    "WeakBudget",
     "best_constants",
     "best_plan",
     "bottleneck_matching",
@@ -144,6 +176,7 @@ __all__ = [
     "release",
     "row_source",
     "sample_names",
+    "sketch_of",
     "theorem_1_8",
     "theorem_b_1",
     "theorem_b_2",
@@ -163,3 +196,7 @@ def __getattr__(name: str) -> Any:
     if name in _ON_DEMAND:
         return getattr(importlib.import_module(_ON_DEMAND[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND})

@@ -16,9 +16,9 @@ from privgmm.learners.student import StudentT
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.fixed_point import Persons
-from privgmm.stages.refinement.noisy_moments import moment_sums
+from privgmm.stages.refinement.noisy_moments import cut_sums
 from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
-from privgmm.stages.sketch import fitting
+from privgmm.stages.sketch import fitting, nearest
 from privgmm.stages.sketch.features import SketchShape, feature_sums, fixed_point_scale
 from privgmm.stages.sketch.frame import Frame
 
@@ -47,6 +47,7 @@ def _warm_sketch(mixture: Mixture) -> None:
         winsorised_sums(rows, mixture, Moments(3.0), Persons.of(12, member))
     StudentT().fit_blocks(mixture.sample(40, rng=1).reshape(2, 20, d), rng=0)
     fitting.warm()
+    nearest.warm()
 
 
 def warm() -> None:
@@ -58,7 +59,7 @@ def warm() -> None:
     space = LiftedSpace(0.1, clearance=8.0)
     space.distances(batch)
     space.representative(batch, np.ones(len(batch)), 0)
-    moment_sums(np.zeros((4, 5)), batch[0], 3.0)
+    cut_sums(np.zeros((4, 5)), batch[0], 3.0, (0.4, 0.6, 1.0), Persons.of(4, None), 2.0**30)
     _warm_sketch(batch[0])
     first, second = batch[0].marginal([0, 1]), batch[8].marginal([0, 1])
     ill = np.diag([1.0, 1e-8])

@@ -6,6 +6,7 @@ Importing this module imports scikit-learn, so the package does it only when ask
 
 from __future__ import annotations
 
+import dataclasses
 import types
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs
+from scipy.linalg import solve_triangular
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
@@ -22,16 +24,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privgmm import methods
 from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.budget import Unit
-from privgmm.data.rows import checked_groups
-from privgmm.errors import InvalidInput, ReleaseRefused
+from privgmm.data.rows import check_finite, check_spread, checked_groups
+from privgmm.errors import InvalidInput, PrivGMMError, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
+from privgmm.ledger.cautions import level_outside
 from privgmm.ledger.protocol import Ledger
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_for
-from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
 from privgmm.mixture import Mixture
 from privgmm.release import Outcome, Release, release
+from privgmm.stages.sketch.structures import CovarianceType
 
 __all__ = ["NoMixture", "PrivateGaussianMixture", "of_mixture"]
 
@@ -65,7 +69,21 @@ def of_mixture(method: _Function) -> _Function:
 
 
 Auto = Literal["auto"]
-_FITTED = ("weights_", "means_", "covariances_", "outcome_", "mixture_")
+_TYPES = ("full", "tied", "diag", "spherical")
+_FITTED = (
+    "weights_",
+    "means_",
+    "covariances_",
+    "precisions_",
+    "precisions_cholesky_",
+    "mixture_",
+    "n_components_",
+    "choice_",
+    "standard_errors_",
+    "misfit_",
+    "sketch_",
+    "outcome_",
+)
 
 
 class PrivateGaussianMixture(DensityMixin, BaseEstimator):
@@ -79,8 +97,9 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int
-        k, the number of Gaussians.
+    n_components : int or "auto"
+        k, the number of Gaussians. "auto" chooses it, up to `max_components`, from the noisy sketch
+        that was paid for once: the choice is free, and private.
     epsilon, delta : float
         The TOTAL budget of a `fit`; neighbouring tables differ by replacing one row.
     alpha : float or "auto"
@@ -88,7 +107,13 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     n_blocks : int or "auto"
         Blocks the rows are dealt into. "auto" lets `best_plan` choose.
     method : str
-        A name in `privgmm.methods.names()`.
+        A name in `privgmm.methods.choices()`.
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        What components may differ in, as in scikit-learn. All but "full" are fitted to the noisy
+        sketch, and so is a number of components left to "auto": both need a method that publishes
+        one (`sketch`), which "auto" then takes.
+    max_components : int
+        How many components "auto" offers.
     refine : bool
         Whether to sharpen the coarse release by noisy passes over all rows (`lifted`).
     forgiving : bool
@@ -99,8 +124,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     n_jobs : int, optional
         Threads of the default learner: None is one, -1 all cores. The fits do not depend on it.
     random_state : None, int, RandomState or Generator
-        None draws cryptographic noise. Anything else is repeatable: a demonstration that says
-        so (``outcome_.result.seeded``), NOT a private release.
+        None draws cryptographic noise. Anything else is repeatable: a demonstration that warns
+        (`SeededRelease`) and says so (``seeded_``), NOT a private release.
 
     Attributes
     ----------
@@ -110,9 +135,26 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     reason_ : str
         Why there is none, and what would help; empty after a release.
     weights_, means_, covariances_ : arrays (k,), (k, d), (k, d, d)
-        The released mixture; absent after a refusal.
+        The released mixture; absent after a refusal, like all up to `sketch_`. Covariances are
+        (d, d) if tied, (k, d) if diag and (k,) if spherical, as in scikit-learn.
+    precisions_, precisions_cholesky_ : arrays, as `covariances_`
+        Their inverses, and P with P Pᵀ = inverse, as in scikit-learn.
     mixture_ : Mixture
-        The same as one value; absent after a refusal.
+        The mixture as one value.
+    n_components_ : int
+        Its number of components.
+    choice_ : Choice or None
+        Which numbers of components were tried and how well each does; None where k was given.
+    standard_errors_ : StandardErrors or None
+        How far its numbers may be off; None where the method cannot say.
+    misfit_ : float or None
+        How badly such a mixture explains the rows, in standard deviations: beyond 5 it does not.
+        None without a sketch.
+    sketch_ : PrivateSketch or None
+        The noisy sketch, public: other fits and pictures of the density are free. None where the
+        method publishes none.
+    seeded_ : bool
+        Whether the noise can be repeated, so that nothing here is private. Kept by pickles.
     budget_ : Budget or None
         What was spent. None if nothing was: so few rows that no plan exists, which is public.
     plan_ : Plan or None
@@ -134,13 +176,15 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int = 1,
+        n_components: int | Auto = 1,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         alpha: float | Auto = "auto",
         n_blocks: int | Auto = "auto",
         method: str = DEFAULT_METHOD,
+        covariance_type: CovarianceType = "full",
+        max_components: int = 8,
         refine: bool = True,
         forgiving: bool = False,
         learner: Learner | None = None,
@@ -153,6 +197,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.alpha = alpha
         self.n_blocks = n_blocks
         self.method = method
+        self.covariance_type = covariance_type
+        self.max_components = max_components
         self.refine = refine
         self.forgiving = forgiving
         self.learner = learner
@@ -191,17 +237,25 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         ReleaseRefused
             If there is no mixture to show: the private test said no, or, with nothing spent,
             there are too few rows for any plan.
+        PrivacyWarning
+            If the promise is weaker than it may seem: the noise is seeded (`SeededRelease`),
+            epsilon or delta are large (`WeakBudget`), rows were fitted before without a ledger
+            (`RepeatedSpend`) or were scaled by their own statistics (`ScaledRows`).
         """
         self._check_parameters()
-        rows: Array = validate_data(self, X, dtype=np.float64)
+        # not finite: told by the package, since the usual advice, to drop rows, is wrong here
+        rows: Array = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        check_finite(rows)
         unit: Unit = "row" if groups is None else "person"
         plan, problem = self._plan(self._units(rows, groups), rows.shape[1], unit)
         outcome: Outcome | None = None
         if plan is not None and not problem:
+            # here the columns still have their names
+            check_spread(rows, getattr(self, "feature_names_in_", None))
             outcome = release(
                 rows,
                 plan,
-                learner=self._learner(),
+                learner=self._learner(plan.n_components),
                 rng=self._noise(),
                 ledger=ledger,
                 groups=groups,
@@ -209,9 +263,25 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self._store(plan, outcome, problem)
         return self
 
+    @of_mixture
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
+        """Fit, and give the likeliest component of each row (n,). What it gives is NOT private.
+
+        Raises
+        ------
+        ReleaseRefused
+            If `fit` is refused, as there are no components then. To try again, call `fit`.
+        """
+        return self.fit(X, y, **options).predict(X)
+
     def _check_parameters(self) -> None:
         """Every rule that the data have no part in."""
-        methods.get(self.method).check(self._request(None, 1))
+        if self.covariance_type not in _TYPES:
+            raise InvalidInput(
+                f"covariance_type must be one of {', '.join(_TYPES)}, got {self.covariance_type!r}"
+            )
+        asked = self._request(None, 1)
+        methods.get(asked.method).check(asked)
         for name in ("refine", "forgiving"):
             value = getattr(self, name)
             if not isinstance(value, (bool, np.bool_)):
@@ -220,16 +290,26 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             jobs = whole_number(self.n_jobs, "n_jobs", -(2**31))
             if jobs == 0:
                 raise InvalidInput("n_jobs must not be 0: pass None for one thread, -1 for all")
-        if self.learner is not None and not hasattr(self.learner, "fit_blocks"):
+        learner: object = self.learner
+        if isinstance(learner, type):
+            name = learner.__name__
+            raise InvalidInput(f"learner must be a learner, got the class {name}: pass {name}(...)")
+        if learner is not None and not hasattr(learner, "fit_blocks"):
             raise InvalidInput(
-                f"learner must have fit_blocks, like EM; got {type(self.learner).__name__}"
+                f"learner must have fit_blocks, like EM; got {type(learner).__name__}"
             )
         self._noise_is_known()
 
+    @property
+    def _looks(self) -> bool:
+        """Whether the mixture is another fit to the sketch than the one released beside it."""
+        return self.covariance_type != "full"
+
     def _request(self, n_rows: int | None, n_features: int, unit: Unit = "row") -> PlanRequest:
-        """The question that the parameters ask."""
+        """The question that the parameters ask; the plan of an open k is for the most of them."""
+        k, is_open = components_asked(self.n_components, self.max_components)
         return PlanRequest(
-            n_components=self.n_components,
+            n_components=k,
             n_features=n_features,
             n_rows=n_rows,
             epsilon=self.epsilon,
@@ -240,6 +320,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             n_blocks=None if self.n_blocks == "auto" else self.n_blocks,
             forgiving=bool(self.forgiving),
             refine=bool(self.refine),
+            choose_components=is_open,
+            needs_sketch=self._looks,
         )
 
     def _noise_is_known(self) -> None:
@@ -268,10 +350,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             return None, _unspent(str(problem))
         return answer.plan, _unspent(answer.shortage) if answer.shortage else ""
 
-    def _learner(self) -> Learner:
+    def _learner(self, n_components: int) -> Learner:
         if self.learner is not None:
             return self.learner
-        return EM(int(self.n_components), n_threads=int(effective_n_jobs(self.n_jobs)))
+        return EM(n_components, n_threads=int(effective_n_jobs(self.n_jobs)))
 
     def _noise(self) -> np.random.Generator | int | None:
         """What `release` calls rng; None stays None, so that nothing repeatable slips in."""
@@ -285,20 +367,68 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def _store(self, plan: Plan | None, outcome: Outcome | None, problem: str) -> None:
         for name in _FITTED:
             self.__dict__.pop(name, None)
+        # what was paid for is kept, whatever comes of the fit
+        self.outcome_ = outcome
+        if outcome is not None and isinstance(outcome.result, Release) and self._looks:
+            outcome = dataclasses.replace(outcome, result=self._looked_at(outcome.result))
         result = None if outcome is None else outcome.result
         self.plan_ = plan
         self.outcome_ = outcome
         self.budget_ = None if result is None else result.budget
+        self.seeded_ = False if result is None else result.seeded
         self.released_ = isinstance(result, Release)
         if isinstance(result, Release):
             self.reason_ = ""
-            self.mixture_ = result.mixture
-            self.weights_ = result.mixture.weights
-            self.means_ = result.mixture.means
-            self.covariances_ = result.mixture.covariances
+            self._store_mixture(result)
             return
         self.reason_ = problem if result is None else result.reason
-        warnings.warn(ReleaseRefused(self.reason_), stacklevel=3)
+        warnings.warn(ReleaseRefused(self.reason_), stacklevel=level_outside() or 1)
+
+    def _looked_at(self, result: Release) -> Release:
+        """The release with another fit to its sketch, which costs nothing."""
+        sketch = result.sketch
+        if sketch is None:
+            raise PrivGMMError(
+                f"method {result.plan.method!r} published no sketch: fix n_components and "
+                "covariance_type='full'"
+            )
+        k, choice = result.plan.n_components, None
+        if result.plan.chooses_components:
+            choice = sketch.choice(int(self.max_components), self.covariance_type)
+            k = choice.n_components
+        fit = sketch.fit(k, self.covariance_type)
+        return dataclasses.replace(
+            result,
+            choice=choice,
+            covariance_type=self.covariance_type,
+            mixture=fit.mixture,
+            misfit=fit.misfit,
+            floored=bool(fit.floored.any()),
+            standard_errors=fit.standard_errors,
+        )
+
+    def _store_mixture(self, result: Release) -> None:
+        mixture, sketch = result.mixture, result.sketch
+        self.mixture_ = mixture
+        self.n_components_ = mixture.n_components
+        self.weights_ = mixture.weights
+        self.means_ = mixture.means
+        factors = _precisions_cholesky(mixture)
+        full = factors @ factors.swapaxes(1, 2)
+        self.covariances_ = _reduced(mixture.covariances, self.covariance_type)
+        self.precisions_ = _reduced(full, self.covariance_type)
+        self.precisions_cholesky_ = _reduced(factors, self.covariance_type)
+        self.standard_errors_ = result.standard_errors
+        self.misfit_ = result.misfit
+        self.choice_ = result.choice
+        names = getattr(self, "feature_names_in_", None)
+        if sketch is not None and names is not None:
+            sketch = sketch.with_columns([str(name) for name in names])
+        self.sketch_ = sketch
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        words = str(super().__repr__(N_CHAR_MAX))
+        return f"{words}  # seeded: NOT private" if self.__dict__.get("seeded_") else words
 
     def __getstate__(self) -> dict[str, Any]:
         """What may leave the process: all but the curator's view, which holds the rows."""
@@ -355,7 +485,9 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def _n_parameters(self) -> int:
         k, d = self._released().means.shape
-        return int(k * d * (d + 1) // 2 + k * d + k - 1)
+        full = d * (d + 1) // 2
+        spread = {"full": k * full, "tied": full, "diag": k * d, "spherical": k}
+        return int(spread[self.covariance_type] + k * d + k - 1)
 
     @of_mixture
     def bic(self, X: Any) -> float:
@@ -367,6 +499,23 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def aic(self, X: Any) -> float:
         """Akaike information criterion on X, lower is better. NOT private."""
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+
+def _precisions_cholesky(mixture: Mixture) -> Array:
+    """P (k, d, d), upper triangular, with P Pᵀ the inverse covariances."""
+    eye = np.eye(mixture.n_features)
+    inverse = [solve_triangular(factor, eye, lower=True).T for factor in mixture.cholesky]
+    return np.asarray(inverse, dtype=np.float64)
+
+
+def _reduced(matrices: Array, covariance_type: str) -> Array:
+    """Matrices (k, d, d) of a covariance type in the shape that scikit-learn gives it."""
+    if covariance_type == "full":
+        return matrices
+    if covariance_type == "tied":
+        return np.asarray(matrices[0], dtype=np.float64)
+    diagonals = np.diagonal(matrices, axis1=1, axis2=2).copy()
+    return diagonals if covariance_type == "diag" else diagonals[:, 0].copy()
 
 
 def _unspent(problem: str) -> str:

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from privgmm.advice import hint
-from privgmm.arrays import Array, IntArray
+from privgmm.arrays import Array, IntArray, one_blas_thread
 from privgmm.budget import Budget, Unit
-from privgmm.data.rows import RowsLike, check_spread, checked_groups, checked_rows
+from privgmm.data.rows import RowsLike, check_spread, checked_groups, checked_source
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.learner import Learner
+from privgmm.learners.registry import learner_for
+from privgmm.ledger.cautions import caution
 from privgmm.ledger.protocol import Ledger
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
@@ -85,6 +87,11 @@ class CuratorView:
         return self._agreement.positions
 
     @property
+    def fit_failures(self) -> dict[str, int]:
+        """Why blocks have no fit, where their learner says so, and how many blocks each time."""
+        return dict(Counter(filter(None, self._agreement.reasons)))
+
+    @property
     def coarse(self) -> Mixture | None:
         """What the blocks agreed on, masked; None if they did not agree."""
         value = self._agreement.found.value
@@ -117,6 +124,10 @@ class CuratorView:
     @functools.cached_property
     def _nonprivate(self) -> Mixture:
         learner = self._plan.nonprivate_learner(self._work.learner)
+        last = self.drawn[-1].value
+        if self._plan.chooses_components and isinstance(last, Published):
+            # fits of another number of components could not be compared with the release
+            learner = learner_for(last.mixture.n_components, None)
         batch = learner.fit_blocks(self._work.rows[None], rng=0)
         if not batch.ok[0]:
             raise PrivGMMError("the learner finds no mixture in all rows together")
@@ -154,16 +165,23 @@ class Outcome:
         What may not.
     ledger_problem : str or None
         Why the ledger could not be told how it ended; it then counts the spend as unfinished.
+
+    Notes
+    -----
+    Shown, as text or in a notebook, is the result alone.
     """
 
     result: Release | Refusal
-    curator: CuratorView
+    curator: CuratorView = dataclasses.field(repr=False)
     ledger_problem: str | None = None
 
     @property
     def released(self) -> bool:
         """Whether there is a mixture to show."""
         return self.result.released
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
 
 
 @dataclasses.dataclass(eq=False)
@@ -204,14 +222,24 @@ class PreparedRelease:
                 "this release was drawn already: drawing again would spend again; prepare another"
             )
         source = self._work.source
-        intent = None
+        caution(
+            self._work.rows,
+            self.plan,
+            n_units=len(self._work.units),
+            unit=self.unit,
+            seeded=source.seeded,
+            in_ledger=ledger is not None,
+        )
+        intent, entry, mark = None, None, None
         if ledger is not None:
             intent = ledger.intend(self.plan, seeded=source.seeded, unit=self.unit)
+            # asked before anything is drawn: a ledger may fail, but not between noise and result
+            entry, mark = intent.number, intent.mark
         self._drawn = True
         drawn: list[Drawn] = []
         value: Any = None
         # many small matrices: a second BLAS thread would cost more than it brings
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             prepared = self._first
             for number, stage in enumerate(self.plan.stages):
                 if number > 0:
@@ -220,11 +248,17 @@ class PreparedRelease:
                 value = drawn[-1].value
                 if isinstance(value, Bottom):
                     break
-        entry = None if intent is None else intent.number
-        mark = None if intent is None else intent.mark
         result: Release | Refusal
         if isinstance(value, Bottom):
-            result = Refusal(self.spent, self.plan, source.seeded, self.unit, entry, mark)
+            result = Refusal(
+                self.spent,
+                self.plan,
+                source.seeded,
+                self.unit,
+                entry,
+                mark,
+                len(self._work.units),
+            )
         else:
             published = value if isinstance(value, Published) else Published(value)
             result = Release(
@@ -238,14 +272,16 @@ class PreparedRelease:
                 published.sketch,
                 published.misfit,
                 published.floored,
+                published.standard_errors,
+                published.choice,
             )
         problem = None
         if intent is not None:
             try:
                 intent.conclude(released=result.released)
-            except PrivGMMError as failure:
+            except Exception as failure:  # noqa: BLE001 - a ledger may be anybody's code
                 # what was paid for must not be lost: the ledger counts it as unfinished
-                problem = str(failure)
+                problem = str(failure) or type(failure).__name__
         view = CuratorView(tuple(drawn), self._work, self.plan)
         return Outcome(result, view, problem)
 
@@ -264,10 +300,20 @@ def prepare(
 
     The arguments are those of `release`.
     """
+    if not isinstance(plan, Plan):
+        raise InvalidInput(
+            f"plan must be a Plan, got {plan!r}: make one with best_plan or calibrate"
+        )
+    if isinstance(learner, type):
+        raise InvalidInput(
+            f"learner must be an object, got the class {learner.__name__}: write "
+            f"{learner.__name__}({plan.n_components})"
+        )
     spent = plan.spent()
     if not plan.budget.covers(spent):
         raise PrivGMMError(f"the plan costs {spent}, more than its budget {plan.budget}")
-    rows = checked_rows(X, plan.n_features)
+    table = checked_source(X, plan.n_features)
+    rows = table.rows()
     source = noise_source(rng)
     # a learner for another number of components is refused before anything is fitted
     plan.nonprivate_learner(learner)
@@ -275,8 +321,10 @@ def prepare(
     unit: Unit = "row" if groups is None else "person"
     if shortage := plan.shortage(len(units), unit):
         raise InvalidInput(shortage)
-    check_spread(rows)
+    check_spread(rows, table.columns)
     work = Work(rows, units, member, source, learner, executor, progress)
+    for stage in plan.stages:
+        stage.check(work)
     return PreparedRelease(plan, spent, unit, work, plan.stages[0].prepare(work, None))
 
 

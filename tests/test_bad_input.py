@@ -7,6 +7,7 @@ import math
 from typing import Any, NoReturn
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from privgmm.arrays import Array
@@ -70,8 +71,18 @@ DATA: list[tuple[str, Any, str]] = [
     ("missing values", np.full((3_000, 2), None, dtype=object), "finite|numbers only"),
     ("complex numbers", good() + 0j, "numbers only"),
     ("ragged rows", RAGGED, "numbers"),
-    ("one column constant", good() * [1.0, 0.0] + [0.0, 5.0], r"constant columns \[1\]"),
-    ("all rows equal", np.full((3_000, 2), 7.0), r"constant columns \[0, 1\]"),
+    ("one column constant", good() * [1.0, 0.0] + [0.0, 5.0], "constant columns 'x2'"),
+    ("all rows equal", np.full((3_000, 2), 7.0), "constant columns 'x1', 'x2'"),
+    (
+        "a column with a name constant",
+        pd.DataFrame(good() * [1.0, 0.0], columns=["height", "planet"]),
+        "constant columns 'planet'",
+    ),
+    (
+        "a column with a word",
+        pd.DataFrame({"u": good()[:, 0], "v": ["x", *[1.0] * 2_999]}),
+        "column 'v' must hold numbers only",
+    ),
     ("one row", good(1), "1 rows in 100 blocks"),
     ("no rows", np.empty((0, 2)), "0 rows in 100 blocks"),
     ("five rows per block for two components", good(599), "at least 6"),
@@ -93,6 +104,9 @@ def test_bad_data_is_an_error_that_costs_nothing(data: Any, words: str) -> None:
 
 ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
     ("a learner of another k", {"learner": EM(3)}, "learner fits 3 components, the plan 2"),
+    ("a learner's class", {"learner": EM}, r"the class EM: write EM\(2\)"),
+    ("no plan", {"plan": None}, "plan must be a Plan, got None: make one with best_plan"),
+    ("a plan's words", {"plan": "lifted"}, "plan must be a Plan, got 'lifted'"),
     ("a negative seed", {"rng": -1}, "rng"),
     ("a seed in words", {"rng": "seven"}, "rng"),
     ("too few persons named", {"groups": np.arange(10)}, "groups"),
@@ -108,7 +122,7 @@ def test_bad_arguments_are_errors_that_cost_nothing(arguments: dict[str, Any], w
     ledger = MemoryLedger()
     source = NoDraws(np.random.default_rng(0))
     with pytest.raises(InvalidInput, match=words):
-        release(good(), PLAN, **{"rng": source, **arguments}, ledger=ledger)
+        release(good(), **{"plan": PLAN, "rng": source, **arguments}, ledger=ledger)
     assert ledger.entries == ()
 
 
@@ -125,6 +139,7 @@ def test_bad_arguments_are_errors_that_cost_nothing(arguments: dict[str, Any], w
         ({"beta": 1}, "beta"),
         ({"n_blocks": 3}, "n_blocks"),
         ({"n_blocks": 100.0}, "n_blocks"),
+        ({"n_blocks": 10**9}, "n_blocks must be at most 100,000"),
         ({"n_components": 0}, "n_components"),
         ({"n_features": -2}, "n_features"),
     ],

@@ -20,6 +20,7 @@ MODULES = (
     "privgmm.stages.refinement.winsorised",
     "privgmm.stages.sketch.features",
     "privgmm.stages.sketch.kernels",
+    "privgmm.stages.sketch.nearest",
     "privgmm.learners.student",
 )
 

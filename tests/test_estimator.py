@@ -23,7 +23,16 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
-from privgmm import EM, InvalidInput, MemoryLedger, Mixture, ReleaseRefused, dist_gmm
+from privgmm import (
+    EM,
+    InvalidInput,
+    MemoryLedger,
+    Mixture,
+    ReleaseRefused,
+    dist_gmm,
+    make_receipt,
+    verify_receipt,
+)
 from privgmm.arrays import Array
 from privgmm.estimator import PrivateGaussianMixture
 
@@ -37,6 +46,7 @@ def make(n_components: int = 2, **changes: Any) -> Any:
         "delta": 1e-5,
         "alpha": 1.0,
         "n_blocks": 100,
+        "method": "lifted",
         "refine": False,
         "random_state": 0,
     }
@@ -71,7 +81,7 @@ class Enlarged(PrivateGaussianMixture):
         return self
 
 
-ENLARGED = Enlarged(epsilon=8.0, delta=1e-3, alpha=2.0, n_blocks=60, refine=False)
+ENLARGED = Enlarged(epsilon=8.0, delta=1e-3, alpha=2.0, n_blocks=60, refine=False, method="lifted")
 
 
 @pytest.mark.filterwarnings("ignore::privgmm.errors.ReleaseRefused")
@@ -110,15 +120,126 @@ def test_agrees_with_the_mixture_class_of_scikit_learn(fitted: Any, rows: Array)
     other = GaussianMixture(2)
     other.weights_, other.means_ = fitted.weights_, fitted.means_
     other.covariances_ = fitted.covariances_
-    other.precisions_cholesky_ = np.linalg.inv(np.linalg.cholesky(fitted.covariances_)).swapaxes(
-        1, 2
-    )
+    other.precisions_cholesky_ = fitted.precisions_cholesky_
     x = rows[:500]
     np.testing.assert_array_equal(fitted.predict(x), other.predict(x))
     np.testing.assert_allclose(fitted.predict_proba(x), other.predict_proba(x), atol=1e-12)
     np.testing.assert_allclose(fitted.score_samples(x), other.score_samples(x), rtol=1e-10)
     for name in ("score", "bic", "aic"):
         np.testing.assert_allclose(getattr(fitted, name)(x), getattr(other, name)(x), rtol=1e-10)
+
+
+def test_precisions_are_those_of_scikit_learn() -> None:
+    """After one step of EM that starts at the released mixture and stays there."""
+    truth = Mixture([1.0], [[1.0, 2.0, 3.0]], [[[4.0, 1.0, 0.5], [1.0, 2.0, 0.3], [0.5, 0.3, 1.0]]])
+    x = truth.sample(12_000, rng=3)
+    model = make(1, n_blocks=60, method="lifted").fit(x)
+    inverse = np.linalg.inv(model.covariances_)
+    np.testing.assert_allclose(model.precisions_, inverse, rtol=1e-9)
+    other = GaussianMixture(1, precisions_init=inverse, means_init=model.means_)
+    other._initialize(x, np.ones((len(x), 1)))
+    np.testing.assert_allclose(model.precisions_cholesky_, other.precisions_cholesky_, rtol=1e-9)
+    assert np.array_equal(model.precisions_cholesky_, np.triu(model.precisions_cholesky_))
+
+
+SMALL: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "random_state": 0, "max_components": 3}
+"""Options for a quick choice among fits to a sketch."""
+
+
+@pytest.fixture(scope="module")
+def few() -> Array:
+    return TRUTH.sample(6_000, rng=2)
+
+
+def test_the_number_of_components_is_chosen(few: Array) -> None:
+    """For free, from a sketch that was paid for once; the record says what was chosen."""
+    ledger = MemoryLedger()
+    frame = pd.DataFrame(few, columns=["height"])
+    model: Any = PrivateGaussianMixture("auto", **SMALL).fit(frame, ledger=ledger)
+    assert len(ledger.entries) == 1
+    assert model.n_components_ == 2
+    assert model.means_.shape == (2, 1)
+    assert dist_gmm(model.mixture_, TRUTH) < 0.1
+    assert model.misfit_ < 5
+    assert model.sketch_.columns == ("height",)
+    chosen = model.sketch_.choose(3)
+    assert chosen.mixture == model.mixture_ == model.outcome_.result.mixture
+    assert chosen.standard_errors == model.standard_errors_
+    receipt = make_receipt(model.outcome_.result)
+    assert verify_receipt(receipt).intact
+    assert len(receipt["mixture"]["weights"]) == 2
+    assert model.choice_ == model.sketch_.choice(3)
+    assert receipt["choice"] == model.choice_.to_dict()
+    one: Any = PrivateGaussianMixture("auto", **(SMALL | {"max_components": 1})).fit(few)
+    assert (one.n_components_, one.misfit_ > 5) == (1, True)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_covariance_types_are_those_of_scikit_learn(covariance_type: Any) -> None:
+    """Shapes, densities, chances and counts of parameters, by a second implementation."""
+    truth = Mixture([0.5, 0.5], [[-4.0, 0.0], [4.0, 1.0]], np.stack([np.eye(2)] * 2))
+    x = truth.sample(8_000, rng=5)
+    model: Any = PrivateGaussianMixture(2, covariance_type=covariance_type, **SMALL).fit(x)
+    other = GaussianMixture(2, covariance_type=covariance_type).fit(x)
+    for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
+        assert getattr(model, name).shape == getattr(other, name).shape, name
+        setattr(other, name, getattr(model, name))
+    np.testing.assert_allclose(model.score_samples(x), other.score_samples(x), rtol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(x), other.predict_proba(x), atol=1e-9)
+    assert model.bic(x) == pytest.approx(other.bic(x), rel=1e-9)
+    assert dist_gmm(model.mixture_, truth) < 0.15
+
+
+def test_what_needs_a_sketch_says_so(few: Array) -> None:
+    for options in ({"n_components": "auto"}, {"n_components": 2, "covariance_type": "tied"}):
+        for method in ("lifted", "tight", "paper"):
+            model = PrivateGaussianMixture(**{**SMALL, **options, "method": method})
+            with pytest.raises(InvalidInput, match="needs a method that publishes a sketch"):
+                model.fit(few)
+    plain = make(method="lifted").fit(TRUTH.sample(12_000, rng=1))
+    assert plain.n_components_ == 2
+    assert (plain.sketch_, plain.misfit_) == (None, None)
+
+
+def test_with_many_columns_the_number_chosen_is_the_one_refined() -> None:
+    """Beyond three columns a release refines its mixture; so does one that chose its size."""
+    truth = Mixture([0.5, 0.5], [np.full(4, -2.0), np.full(4, 2.0)], np.stack([np.eye(4)] * 2))
+    x = truth.sample(20_000, rng=5)
+    chosen: Any = PrivateGaussianMixture("auto", **(SMALL | {"max_components": 2})).fit(x)
+    assert chosen.n_components_ == 2
+    assert dist_gmm(chosen.mixture_, truth) < 0.05
+    # the sketch alone gives the coarser fit, and that is not what was released
+    assert chosen.mixture_ != chosen.sketch_.fit(2).mixture
+
+
+def test_the_number_is_chosen_for_the_covariance_type(few: Array) -> None:
+    tied: Any = PrivateGaussianMixture("auto", covariance_type="tied", **SMALL).fit(few)
+    assert tied.choice_ == tied.sketch_.choice(3, "tied")
+    assert tied.mixture_ == tied.sketch_.choose(3, "tied").mixture
+    assert verify_receipt(make_receipt(tied.outcome_.result)).intact
+
+
+def test_standard_errors_are_those_of_the_release(few: Array) -> None:
+    model: Any = PrivateGaussianMixture(2, method="sketch", **SMALL).fit(few)
+    assert model.standard_errors_ == model.outcome_.result.standard_errors
+    assert model.standard_errors_.means.shape == model.means_.shape
+    off = np.abs(np.sort(model.means_[:, 0]) - [-4.0, 4.0])
+    assert (off < 5 * model.standard_errors_.means.max()).all()
+    other = pickle.loads(pickle.dumps(model))
+    assert other.sketch_ == model.sketch_
+    assert other.standard_errors_ == model.standard_errors_
+
+
+def test_fit_predict_is_fit_and_predict(rows: Array) -> None:
+    model = make()
+    labels = model.fit_predict(rows)
+    np.testing.assert_array_equal(labels, model.predict(rows))
+    np.testing.assert_array_equal(labels, make().fit(rows).predict(rows))
+    ledger = MemoryLedger()
+    make().fit_predict(rows, ledger=ledger)
+    assert len(ledger.entries) == 1
+    with pytest.warns(ReleaseRefused), pytest.raises(ReleaseRefused, match="Nothing was spent"):
+        make().fit_predict(rows[:150])
 
 
 def test_samples_follow_the_release(fitted: Any) -> None:
@@ -166,7 +287,13 @@ def test_chosen_alpha_and_blocks_are_used(rows: Array) -> None:
     assert (model.plan_.alpha, model.plan_.n_blocks) == (0.8, 90)
     assert model.plan_.refine is None
     half: Any = PrivateGaussianMixture(
-        2, epsilon=8.0, delta=1e-5, alpha=0.8, random_state=0, learner=EM(2, n_restarts=2)
+        2,
+        epsilon=8.0,
+        delta=1e-5,
+        alpha=0.8,
+        method="lifted",
+        random_state=0,
+        learner=EM(2, n_restarts=2),
     ).fit(rows)
     assert half.plan_.alpha == 0.8
     assert half.plan_.refine is not None
@@ -196,7 +323,11 @@ def test_a_refusal_is_spent_and_says_what_would_help(rows: Array) -> None:
     assert len(ledger.entries) == 2
     assert model.budget_ is not None
     assert not model.outcome_.released
-    for name in ("weights_", "means_", "covariances_", "mixture_"):
+    for name in (
+        *("weights_", "means_", "covariances_", "mixture_"),
+        *("precisions_", "precisions_cholesky_", "n_components_", "sketch_"),
+        *("standard_errors_", "misfit_"),
+    ):
         assert not hasattr(model, name)
     for name in (*USES, "sample"):
         assert not hasattr(model, name)
@@ -236,6 +367,14 @@ def test_hopeless_plans_are_refused_before_anything_is_spent(
         model.predict(rows[:3])
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_missing_values_are_not_to_be_dropped(bad: float) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    rows[7, 1] = bad
+    with pytest.raises(InvalidInput, match="do not drop rows: how many there are is published"):
+        make().fit(rows)
+
+
 def test_nothing_works_before_fitting() -> None:
     with pytest.raises(NotFittedError):
         make().sample()
@@ -262,7 +401,10 @@ def test_nothing_works_before_fitting() -> None:
         {"n_jobs": 0},
         {"n_jobs": "all"},
         {"learner": object()},
+        {"learner": EM},
         {"learner": EM(3)},
+        {"covariance_type": "round"},
+        {"max_components": 0},
         {"random_state": "seed"},
         {"random_state": -1},
     ],
@@ -278,6 +420,9 @@ def test_constant_columns_are_bad_input() -> None:
     x = np.column_stack([TRUTH.sample(25_000, rng=0), np.ones(25_000)])
     with pytest.raises(InvalidInput, match="constant"):
         make().fit(x)
+    frame = pd.DataFrame(x, columns=["height", "age"])
+    with pytest.raises(InvalidInput, match=r"constant.*age"):
+        make().fit(frame)
 
 
 # ----------------------------------------------------------- what may leave the process
@@ -365,3 +510,6 @@ def test_fit_warns_at_the_line_of_the_caller() -> None:
         warnings.simplefilter("always")
         make().fit(np.zeros((3, 1)))
     assert [w.filename for w in caught] == [__file__]
+    with pytest.warns(ReleaseRefused) as told, pytest.raises(ReleaseRefused):
+        make().fit_predict(np.zeros((3, 1)))
+    assert [w.filename for w in told] == [__file__]

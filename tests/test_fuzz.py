@@ -28,7 +28,7 @@ from privgmm.data.datasets import Dataset, load_table
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.data.rows import RowSource, row_source
 from privgmm.data.tables import column_names, numeric_columns, read_labels
-from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.errors import InvalidInput, PrivGMMError, SuspectColumn
 from privgmm.ledger.sqlite import SQLiteBook, SQLiteLedger
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
@@ -148,13 +148,18 @@ READERS: tuple[Callable[[bytes], object], ...] = (
     row_source,
 )
 
+LAYOUTS: tuple[Callable[[bytes], object], ...] = (
+    lambda content: load_table(content, header=False),
+    lambda content: load_table(content, header=True, separator=";", decimal=","),
+)
+
 
 def read_in_every_way(content: bytes) -> None:
     """Only our errors get out, and what gets through is a table of finite numbers."""
-    for read in READERS:
+    for read in READERS + LAYOUTS:
         try:
             found = read(content)
-        except PrivGMMError:
+        except (PrivGMMError, SuspectColumn):
             continue
         except Exception as problem:
             problem.add_note(f"reading {content!r}")

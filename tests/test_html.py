@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from privgmm.html import mixture_html, refusal_html
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.release import Refusal, Release
+from privgmm.stages.standard_errors import StandardErrors
 
 
 class Reader(HTMLParser):
@@ -90,13 +92,30 @@ def test_a_flat_needle_is_drawn_too() -> None:
     read(text)
 
 
-def test_release_says_its_promise_and_that_a_seed_breaks_it() -> None:
-    result = Release(random_mixture(2, 2, rng=1), Budget(1.0, 1e-6), PLAN, seeded=True)
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_release_says_its_promise(unit: Any) -> None:
+    result = Release(random_mixture(2, 2, rng=1), Budget(1.0, 1e-6), PLAN, seeded=False, unit=unit)
     text = result._repr_html_()
-    assert "73.11%" in text
-    assert "Seeded:" in text
+    assert "may be shared" in text
+    assert PLAN.attacker(unit) in text
+    assert f"every other {unit}" in text
     assert result.mixture._repr_html_() in text
-    assert "Seeded:" not in dataclasses.replace(result, seeded=False)._repr_html_()
+    read(text)
+
+
+def test_a_seed_breaks_the_promise_and_no_number_hides_it() -> None:
+    mixture = random_mixture(2, 2, rng=1)
+    for result in (
+        Release(mixture, Budget(1.0, 1e-6), PLAN, seeded=True),
+        Refusal(Budget(1.0, 1e-6), PLAN, seeded=True),
+    ):
+        text = result._repr_html_()
+        assert "NOT private" in text
+        assert "may be shared" not in text
+        assert PLAN.attacker() not in text
+        read(text)
+        private = dataclasses.replace(result, seeded=False)._repr_html_()
+        assert "NOT private" not in private
 
 
 def test_refusal_gives_its_reason() -> None:
@@ -120,7 +139,29 @@ def test_words_from_outside_are_escaped() -> None:
         reason: str = "<script>alert(1)</script>"
         budget: Budget = Budget(1.0, 1e-6)  # noqa: RUF009 - frozen
         seeded: bool = False
+        attacker: str = "<script>alert(2)</script>"
 
     text = refusal_html(Hostile())
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_a_release_shows_misfit_and_standard_errors() -> None:
+    mixture = Mixture([0.25, 0.75], [[1.5], [3.0]], [[[4.0]], [[16.0]]])
+    off, wide = np.array([0.1, 0.2]), np.array([0.4, 0.8])
+    errors = StandardErrors(
+        np.full(2, 0.01), off[:, None], wide[:, None, None], off[:, None, None] ** 2
+    )
+    made = Release(
+        mixture, Budget(1.0, 1e-6), PLAN, seeded=False, misfit=0.3, standard_errors=errors
+    )
+    text = made._repr_html_()
+    # of a standard deviation: that of the variance over twice the deviation
+    assert read(text).cells[:4] == ["1", "0.25 ± 0.01", "(1.5 ± 0.1)", "(2 ± 0.1)"]
+    assert "explains the rows to within the noise" in text
+    assert "± are standard errors" in text
+    poor = dataclasses.replace(made, misfit=80.0)._repr_html_()
+    assert "does not explain the rows: its misfit is 80" in poor
+    plain = dataclasses.replace(made, misfit=None, standard_errors=None)._repr_html_()
+    assert "±" not in plain
+    assert "explain" not in plain

@@ -5,16 +5,23 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from privgmm import methods
 from privgmm.budget import Budget
+from privgmm.cli.main import main
 from privgmm.data.datasets import load_sample
 from privgmm.errors import InvalidInput
-from privgmm.methods.planner import best_plan, calibrate
+from privgmm.methods import METHODS
+from privgmm.methods.planner import best_plan
+from privgmm.methods.request import PlanRequest
+from privgmm.methods.what_if import rows_for
 from privgmm.release import Outcome, release
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +72,7 @@ def _mentions(words: str, statement: str) -> bool:
 
 
 def test_the_examples_run() -> None:
-    first, second, third = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    first, second, looks, third = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(compile(first, "README.md", "exec"), {"__name__": "readme"})
@@ -73,6 +80,14 @@ def test_the_examples_run() -> None:
     # five noise scales from a refusal: one run in a million
     exec(compile(second, "README.md", "exec"), names)
     assert sorted(np.asarray(names["labels"]).tolist()) == [0, 1]
+    with contextlib.redirect_stdout(said):
+        exec(compile(looks, "README.md", "exec"), names)
+    found: Any = names["found"]
+    assert found.choice.n_components == found.mixture.n_components == 2
+    assert found.verdict in TEXT.replace("\n", " ")
+    assert found.verdict in said.getvalue()
+    assert names["image"].expected_variation < 0.04  # type: ignore[attr-defined]
+    assert names["given"].n_features == 1  # type: ignore[attr-defined]
     exec(compile(third, "README.md", "exec"), names)
     assert isinstance(names["moments"], Outcome)
     assert names["moments"].curator.fits.ok.all()
@@ -81,25 +96,21 @@ def test_the_examples_run() -> None:
 
 
 def _price(method: str) -> float:
-    """The rows the README states: ``25,000``, ``570 million`` or ``8 × 10¹⁸``."""
+    """The rows the README states: ``23,800``, ``332 million`` or ``7.95 × 10¹⁸``."""
     stated = re.search(rf"^\| `{method}` \| [^|]* \| ([^|]+) \|$", TEXT, re.MULTILINE)
     assert stated is not None
     plain = stated.group(1).translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))
     return float(plain.replace(",", "").replace(" million", "e6").replace(" × 10", "e"))
 
 
-@pytest.mark.parametrize(("method", "blocks"), [("paper", None), ("tight", 400)])
-def test_the_stated_prices_are_the_computed_ones(method: str, blocks: int | None) -> None:
-    plan = calibrate(
-        method,
-        epsilon=1.0,
-        delta=1e-6,
-        alpha=0.5,
-        n_components=2,
-        n_features=2,
-        n_blocks=blocks,
-    )
-    assert plan.rows_needed() == pytest.approx(_price(method), rel=0.1)
+def test_the_stated_prices_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """By `privgmm plan` and by `rows_for`, to the last digit, for every method."""
+    assert main(["plan", "--k", "2", "--d", "2"]) == 0
+    printed = dict(re.findall(r"^  (\w+) +([\d.,e+]+)$", capsys.readouterr().out, re.MULTILINE))
+    for method in METHODS:
+        alpha = 0.5 if methods.get(method).error_is_promised else None
+        request = PlanRequest(n_components=2, n_features=2, method=method, alpha=alpha)
+        assert _price(method) == rows_for(request) == float(printed[method].replace(",", ""))
 
 
 @pytest.mark.parametrize("method", ["lifted", "sketch"])
@@ -126,7 +137,14 @@ def test_the_two_commands_exist() -> None:
         assert command in targets
 
 
-def test_the_stated_guess_ceiling_is_right() -> None:
-    stated = re.search(r"at most (\d+)% success", TEXT)
-    assert stated is not None
-    assert int(stated.group(1)) == round(100 * Budget(1.0, 1e-6).guess_ceiling)
+def test_the_stated_ceilings_on_guesses_are_right() -> None:
+    proved = re.search(r"at most (\d+)% success", TEXT)
+    alone = re.search(r"alone\s+would allow (\d+)%", TEXT)
+    assert proved is not None
+    assert alone is not None
+    assert int(alone.group(1)) == round(100 * Budget(1.0, 1e-6).guess_ceiling)
+    ceilings = [
+        best_plan(n, epsilon=1.0, delta=1e-6, n_components=k, n_features=d).ceiling
+        for n, k, d in ((2000, 2, 2), (40_000, 2, 2), (10**6, 3, 5))
+    ]
+    assert int(proved.group(1)) == math.ceil(100 * max(ceilings))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -24,14 +22,14 @@ class Coins:
         self.scalars = generator.standard_normal(K)
         self.vectors = generator.standard_normal((K, D))
         self.matrices = generator.standard_normal((K, D, D))
-        self._next: dict[tuple[int, ...], Iterator[Array]] = {
-            (1,): iter(self.scalars[:, None]),
-            (D,): iter(self.vectors),
-            (D, D): iter(self.matrices),
+        self._prepared: dict[tuple[int, ...], Array] = {
+            (K,): self.scalars,
+            (K, D): self.vectors,
+            (K, D, D): self.matrices,
         }
 
     def normal(self, shape: int | tuple[int, ...]) -> Array:
-        return next(self._next[(shape,) if isinstance(shape, int) else shape])
+        return self._prepared.pop((shape,) if isinstance(shape, int) else shape)
 
     def permutation(self, n: int) -> IntArray:
         assert n == K

@@ -32,6 +32,10 @@ $(VENV)/.test: pyproject.toml | $(PY)
 	$(PY) -m privgmm.compile_kernels
 	@touch $@
 
+$(VENV)/.tables: $(VENV)/.test
+	$(INSTALL) -e ".[tables]"
+	@touch $@
+
 # The dashboard, on http://localhost:8501
 app: $(VENV)/.app
 	$(PY) -m privgmm.dashboard.launch
@@ -39,7 +43,7 @@ app: $(VENV)/.app
 lint: $(VENV)/.test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
+	$(PY) -m mypy --num-workers 2
 	$(VENV)/bin/lint-imports --no-cache
 
 format: $(VENV)/.test
@@ -50,12 +54,12 @@ test: lint
 	$(ONE) $(PY) -m pytest -n 2 --dist worksteal -m "not study"
 
 # Statistical studies, slower than a test run should be
-audit: $(VENV)/.test
+audit: $(VENV)/.test $(VENV)/.tables
 	$(PY) -m privgmm.audit
 	$(ONE) $(PY) -m pytest -n 2 -m study -s
 
 # Speed, as ratios within one run against what one would use instead
-bench: $(VENV)/.test
+bench: $(VENV)/.test $(VENV)/.tables
 	$(PY) -m benchmarks
 
 clean:

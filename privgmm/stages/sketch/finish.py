@@ -278,11 +278,12 @@ class PreparedFinish:
         what was paid for is not lost.
         """
         try:
+            start = self.first.fitted_from
             return compare_looks(
                 self.fit.mixture,
-                self.first.frequencies,
-                self.first.deviations,
-                self.stage.again.deviations,
+                self.first.frequencies[start:],
+                self.first.deviations[start:],
+                self.stage.again.deviations[start:],
                 self.stage.multiplier,
                 self.stage.n_units,
             )

@@ -106,6 +106,11 @@ class Sketched(Protocol):
         ...
 
     @property
+    def fitted_from(self) -> int:
+        """The number of the first frequency that fits read; those before it are left out."""
+        ...
+
+    @property
     def n_units(self) -> int:
         """Number of rows, or of persons, in the means."""
         ...
@@ -236,8 +241,8 @@ class _Problem:
             raise InvalidInput(f"values must be {m} finite complex numbers, one per frequency")
         if (deviations < 0).any():
             raise InvalidInput("deviations must not be negative")
-        n = whole_number(sketched.n_units, "n_units", 1)
-        return cls(frequencies, values, deviations, n, structure)
+        n, first = whole_number(sketched.n_units, "n_units", 1), sketched.fitted_from
+        return cls(frequencies[first:], values[first:], deviations[first:], n, structure)
 
     def degrees_of_freedom(self, theta: Array) -> int:
         """Weights sum to one, so a mixture has one number less than are free."""
@@ -919,6 +924,7 @@ class _Example:
     values: _Complex
     deviations: Array
     n_units: int
+    fitted_from: int = 0
 
 
 def warm() -> None:

@@ -35,6 +35,7 @@ from privgmm.stages.sketch.error_covariances import (
     after_projection,
     rich_covariance,
 )
+from privgmm.stages.sketch.features import columns_apart
 from privgmm.stages.sketch.fitting import FrameFit, PathSearch
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.nearest import nearest_mixture
@@ -177,6 +178,11 @@ class PrivateSketch:
     def deviations(self) -> Array:
         """Standard deviation (m,) of the noise on the real or imaginary part of each value."""
         return frozen(np.tile(self.noise, len(self.directions)))
+
+    @property
+    def fitted_from(self) -> int:
+        """The number of the first frequency that fits read: see `features.columns_apart`."""
+        return columns_apart(*self.directions.shape) * self.n_frequencies
 
     @functools.cached_property
     def rich(self) -> Mixture | None:

@@ -16,6 +16,7 @@ from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.sketch import features
 from privgmm.stages.sketch.features import (
     SketchShape,
+    columns_apart,
     feature_sums,
     fixed_point_scale,
     integer_sensitivity,
@@ -65,7 +66,7 @@ def plain(rows: Array, frame: Frame, shape: SketchShape) -> Array:
 @pytest.mark.parametrize("d", range(1, 21))
 def test_defaults_for_any_number_of_columns(d: int) -> None:
     shape = SketchShape.default(d)
-    assert shape.n_directions >= d * (d + 1) / 2
+    assert shape.n_directions - columns_apart(shape.n_directions, d) >= d * (d + 1) / 2
     assert shape.weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert shape.n_directions * (shape.amplitudes**2).sum() == pytest.approx(1.0, abs=1e-12)
     assert shape.size <= 2_000
@@ -79,11 +80,11 @@ def test_the_defaults_that_trials_chose() -> None:
     chosen = [SketchShape.default(d) for d in (1, 2, 3, 4, 5, 8)]
     assert [(s.n_directions, s.n_frequencies, s.step) for s in chosen] == [
         (1, 20, 0.6),
-        (32, 16, 0.6),
-        (32, 12, 0.5),
-        (64, 8, 0.6),
-        (80, 7, 0.6),
-        (140, 5, 0.6),
+        (34, 16, 0.6),
+        (35, 12, 0.5),
+        (68, 8, 0.6),
+        (85, 7, 0.6),
+        (148, 5, 0.6),
     ]
 
 
@@ -95,12 +96,13 @@ def test_the_columns_come_first_and_the_rest_is_spread(d: int) -> None:
         assert np.array_equal(directions[j], frame.axis(j))
     assert np.array_equal(shape.directions(frame), directions)
     rest = directions[d:]
+    other = Frame(np.ones(d), np.tril(np.full((d, d), 3.0), -1) + np.eye(d))
+    assert np.array_equal(shape.directions(other)[d:], rest), "other columns, the same spread"
     overlap = np.abs(rest @ rest.T) - 2 * np.eye(len(rest))
     if d == 2:
-        # equal angles: neighbours are one step apart, two where an axis took a place
-        gaps = np.arccos(np.clip(np.abs(rest @ directions.T), 0, 1))
-        nearest = np.sort(gaps, axis=1)[:, 1]
-        assert nearest.max() < 1.51 * math.pi / shape.n_directions
+        # equal angles: all neighbours are one step apart
+        nearest = np.arccos(np.clip(overlap.max(axis=1), 0, 1))
+        assert np.allclose(nearest, math.pi / len(rest), atol=1e-9)
     if d == 3:
         random = np.random.default_rng(0).standard_normal((len(rest), d))
         random /= np.linalg.norm(random, axis=1, keepdims=True)

@@ -43,6 +43,7 @@ class Sketch:
     values: npt.NDArray[np.complex128]
     deviations: Array
     n_units: int
+    fitted_from: int = 0
 
 
 def frequencies(d: int) -> Array:

@@ -376,13 +376,17 @@ class PreparedFinish:
                 multiplier=noise,
                 source=source,
             ).run(averaging(_RICH_STEPS, _RICH_AVERAGED))
+            # what shrank onto a single value can neither be projected nor published
+            rich = widened(rich)[0]
             deviations = Moments(radius).deviations(noise, d) / n
             sketch = self.first.with_rich(
-                widened(rich)[0], MomentNoise.averaged(deviations, d, _RICH_AVERAGED + 1)
+                rich, MomentNoise.averaged(deviations, d, _RICH_AVERAGED + 1)
             )
             candidates = projections(rich, k) + candidates
             vote, last = _VOTE, _LAST
             steps, averaged, narrow = _LAST_STEPS, _LAST_AVERAGED, _NARROW_RADIUS
+        # a component that shrank onto a value could not be voted on, or be stepped from
+        candidates = [widened(one)[0] for one in candidates]
         noise = stage.part(vote)
         clip = 0.01 * n / (2 * math.sqrt(max(len(candidates) - 1, 1)) * noise)
         clip = min(max(clip, _LEAST_CLIP), _MOST_CLIP)

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -42,9 +43,37 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="module")
+_LOCAL = {"data", "blob", "about"}
+"""Schemes of what is in the page already."""
+
+
+def is_elsewhere(url: str, address: str) -> bool:
+    """Whether a request for this leaves the server."""
+    there, here = urlsplit(url), urlsplit(address)
+    return there.scheme not in _LOCAL and there.netloc != here.netloc
+
+
+class Requests:
+    """Everything that a page asks for from now on, its sockets and the tab's icon included."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._asked: list[str] = []
+        page.context.on("request", lambda request: self._asked.append(request.url))
+        page.on("websocket", lambda socket: self._asked.append(socket.url))
+
+    def elsewhere(self, address: str) -> list[str]:
+        """What was asked of anybody but the server; there must have been requests at all."""
+        # what Chromium itself fetches for the tab is no request of the page's
+        icon = self._page.evaluate("document.querySelector('link[rel~=icon]').href")
+        assert any(url.startswith("ws") for url in self._asked)
+        assert any(url.startswith("http") for url in self._asked)
+        return [url for url in [*self._asked, icon] if is_elsewhere(url, address)]
+
+
+@pytest.fixture(scope="session")
 def address(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The app on a free local port, for as long as a module's tests run."""
+    """The app on a free local port; every test is a new visitor."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

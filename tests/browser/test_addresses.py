@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from privgmm.dashboard.shared.layout import PAGES
-from tests.browser.conftest import settle
+from tests.browser.conftest import Requests, settle
 
 pytestmark = pytest.mark.browser
 
@@ -39,8 +39,10 @@ def test_no_page_is_left_out() -> None:
 
 @pytest.mark.parametrize("path", ADDRESSES)
 def test_a_cold_address_shows_the_page(page: Page, address: str, path: str) -> None:
+    """Without an error in the page, and without a request to anybody but the server."""
     heading, picture = ADDRESSES[path]
     shouted: list[str] = []
+    asked = Requests(page)
     page.on("pageerror", lambda problem: shouted.append(str(problem)))
     page.goto(f"{address}/{path}")
     expect(page.get_by_role("heading", name=heading, level=1)).to_be_visible()
@@ -51,6 +53,7 @@ def test_a_cold_address_shows_the_page(page: Page, address: str, path: str) -> N
     settle(page, picture=picture)
     expect(page.get_by_test_id("stException")).to_have_count(0)
     assert shouted == []
+    assert asked.elsewhere(address) == []
 
 
 @pytest.mark.parametrize(

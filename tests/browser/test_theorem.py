@@ -28,6 +28,19 @@ def _numbers(page: Page) -> list[str]:
     return page.locator("[data-testid='stMetricValue']").all_inner_texts()
 
 
+def _settled_numbers(page: Page) -> list[str]:
+    """The numbers once the last place of a drag has been answered: they and the address stay."""
+    seen: tuple[str, list[str]] | None = None
+    for _ in range(100):
+        settle(page)
+        now = page.url, _numbers(page)
+        if now == seen:
+            return now[1]
+        seen = now
+        page.wait_for_timeout(700)
+    pytest.fail("the numbers keep changing")
+
+
 def _drag(page: Page, handle: str, across: float, down: float) -> None:
     box = page.locator(f"[data-handle='{handle}']").bounding_box()
     assert box is not None
@@ -48,8 +61,7 @@ def test_drag_read_and_share(
     start = _numbers(page)
     _drag(page, "second-centre", -50, 30)
     expect(page.locator("[data-testid='stMetricValue']").first).not_to_have_text(start[0])
-    settle(page)
-    moved = _numbers(page)
+    moved = _settled_numbers(page)
     expect(page.get_by_text("so the theorem speaks")).to_be_visible()
     overflow = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -22,6 +22,7 @@ from privgmm.errors import InvalidInput
 from privgmm.figures.film import OUTSIDE, see_through
 from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, ROWS, dressed, ellipse, mixtures_figure
 from privgmm.mixture import Mixture
+from privgmm.stages.sketch.choice import Tried
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.picture import DensityCurve, DensityImage
 from privgmm.stages.sketch.private_sketch import SketchFit
@@ -302,7 +303,7 @@ def curve_figure(
     return figure
 
 
-def path_figure(fits: Sequence[SketchFit], *, height: int = 420) -> go.Figure:
+def path_figure(fits: Sequence[SketchFit | Tried], *, height: int = 420) -> go.Figure:
     """How well 1, 2, 3, .. components explain the rows, and which number is chosen. Public."""
     if not fits:
         raise InvalidInput("fits must hold at least one fit: give a path")

@@ -13,6 +13,7 @@ __all__ = [
     "count_in_words",
     "escaped",
     "method_title",
+    "number_in_words",
     "spreads_apart",
     "times_short",
 ]
@@ -41,6 +42,27 @@ def count_in_words(number: float) -> str:
             return f"{rounded / size:g} {word}"
     lead, exponent = f"{number:.2e}".split("e")
     return f"{float(lead):g} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+
+
+def number_in_words(value: float, digits: int = 4) -> str:
+    """A number with few digits, as people write it: no 1e-06.
+
+    Examples
+    --------
+    >>> number_in_words(1e-6), number_in_words(2.5e-7), number_in_words(-4.01239)
+    ('10⁻⁶', '2.5 × 10⁻⁷', '−4.012')
+    >>> number_in_words(123456.0), number_in_words(0.5), number_in_words(0.01234567, 2)
+    ('123,500', '0.5', '0.012')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.0f}"
+    lead, exponent = f"{abs(value):.{digits - 1}e}".split("e")
+    power, sign = int(exponent), "−" if value < 0 else ""
+    if -4 < power < 6:
+        text = f"{float(f'{lead}e{exponent}'):,.{max(0, digits - 1 - power)}f}"
+        return sign + (text.rstrip("0").rstrip(".") if "." in text else text)
+    ten = f"10{str(power).translate(_SUPERSCRIPTS)}"
+    return f"{sign}{ten}" if float(lead) == 1 else f"{sign}{float(lead):g} × {ten}"
 
 
 def times_short(needed: float, have: int) -> str:

@@ -28,6 +28,7 @@ class Page(NamedTuple):
 
 PAGES: tuple[Page, ...] = (
     Page("app.py", "Explore", ":material/explore:"),
+    Page("pages/Look_again.py", "Look again", ":material/replay:"),
     Page("pages/How_it_works.py", "How it works", ":material/movie:"),
     Page("pages/Theorem_1_8.py", "Theorem 1.8", ":material/compare:"),
     Page("pages/Planner.py", "Planner", ":material/calculate:"),

@@ -1,0 +1,127 @@
+"""Densities read off the sketch: a picture of two columns, a curve of one, with their noise."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from privgmm.dashboard.look_again.looks import curve_of, image_of
+from privgmm.dashboard.look_again.scene import Scene, draw, offer, relabelled
+from privgmm.dashboard.shared.format import escaped, number_in_words
+from privgmm.dashboard.shared.jobs import is_known, patience, watch
+from privgmm.figures.picture import curve_figure, image_figure, image_words
+from privgmm.stages.sketch.picture import DensityCurve, DensityImage
+from privgmm.stages.sketch.private_sketch import PrivateSketch
+
+__all__ = ["show_one_column", "show_two_columns"]
+
+_SECONDS = 0.6
+
+
+def show_two_columns(scene: Scene, sketch: PrivateSketch) -> None:
+    """The publishable picture of two columns."""
+    answer = image_of(sketch, scene.axes)
+    patience([answer], _SECONDS)
+    if not is_known(answer):
+        st.info("Drawing the density…", icon=":material/hourglass_top:")
+        watch([answer])
+        return
+    image = answer.result()
+    overlay = st.toggle(
+        "Draw the fit over it",
+        key="look_overlay",
+        bind="query-params",
+        persist_state="session",
+        help="Ellipses at one and two standard deviations, and where each mean lies",
+    )
+    figure = image_figure(
+        image,
+        mixture=scene.mixture if overlay else None,
+        errors=scene.look.errors if overlay else None,
+        axes=scene.axes,
+        rows=scene.rows,
+        height=460,
+    )
+    draw(relabelled(figure, {"mixture": scene.label}), key="look_image", alt=image_words(image))
+    _who_may_see(scene, f"{escaped(image.columns[0])} and {escaped(image.columns[1])}")
+    _trust(image)
+    offer(
+        st.container(horizontal=True),
+        "Picture (HTML)",
+        "privgmm-density.html",
+        lambda: str(image_figure(image).to_html()),
+    )
+
+
+def _trust(image: DensityImage) -> None:
+    """How large the noise is, in words."""
+    across, up = (number_in_words(one, 2) for one in image.resolution)
+    names = [escaped(name) for name in image.columns]
+    st.markdown(
+        f"**How far to trust it.** Noise and sampling misplace about "
+        f"**{number_in_words(100 * image.expected_variation, 2)}%** of the rows. Details narrower "
+        f"than {across} in {names[0]} or {up} in {names[1]} were not looked at (the small cross). "
+        + (
+            ""
+            if image.plane_seen
+            else "Each of the two columns was looked at by itself; how they go together is taken "
+            "from the fitted mixture."
+        )
+    )
+
+
+def show_one_column(scene: Scene, sketch: PrivateSketch) -> None:
+    """The density of any column, with its band."""
+    column = 0
+    if scene.paid.n_features > 1:
+        name = st.selectbox(
+            "Column",
+            scene.columns,
+            key="look_column",
+            bind="query-params",
+            persist_state="session",
+            width=260,
+        )
+        column = scene.columns.index(name)
+    answer = curve_of(sketch, column)
+    patience([answer], _SECONDS)
+    if not is_known(answer):
+        st.info("Drawing the density…", icon=":material/hourglass_top:")
+        watch([answer])
+        return
+    curve = answer.result()
+    figure = curve_figure(curve, mixture=scene.mixture, axis=column, rows=scene.rows, height=420)
+    names = {"density of the mixture": scene.label}
+    draw(relabelled(figure, names), key="look_curve", alt=_curve_words(curve))
+    _who_may_see(scene, escaped(curve.column))
+    st.markdown(
+        "**How far to trust it.** Noise and sampling misplace about "
+        f"**{number_in_words(100 * curve.expected_variation, 2)}%** of the rows; the band is two "
+        f"standard errors. Details narrower than {number_in_words(curve.resolution, 2)} were not "
+        "looked at."
+    )
+    offer(
+        st.container(horizontal=True),
+        "Picture (HTML)",
+        "privgmm-column.html",
+        lambda: str(
+            relabelled(curve_figure(curve, mixture=scene.mixture, axis=column), names).to_html()
+        ),
+    )
+
+
+def _curve_words(curve: DensityCurve) -> str:
+    peak = int(curve.densities.argmax())
+    return (
+        f"Density of {curve.column}, highest at {curve.grid[peak]:.3g}, with a band of two "
+        "standard errors."
+    )
+
+
+def _who_may_see(scene: Scene, what: str) -> None:
+    if scene.with_rows:
+        st.caption(
+            ":red[:material/lock: NOT private: grey is counted from the real rows, for the curator "
+            "alone.] Orange may be published, and is what the button below gives."
+        )
+    else:
+        st.caption(f":material/public: The density of {what} may be published.")

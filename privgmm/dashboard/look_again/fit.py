@@ -1,0 +1,174 @@
+"""The fit: its picture with bands, its components with their standard errors, and how many."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from privgmm.dashboard.explore.result import comparison_table
+from privgmm.dashboard.look_again.scene import Scene, components_in_words, draw, offer, relabelled
+from privgmm.dashboard.shared.format import escaped, number_in_words
+from privgmm.figures.mixtures import BAND, PRIVATE, figure_alt_text, mixtures_figure
+from privgmm.figures.picture import path_figure
+from privgmm.stages.sketch.choice import Choice
+from privgmm.stages.sketch.fitting import MISFIT
+
+__all__ = ["component_table", "fit_record", "public_figure", "show_fit", "show_path"]
+
+
+def show_fit(scene: Scene) -> None:
+    """Ellipses and bands, the table below them, and what to take home."""
+    draw(_figure(scene), key="look_fit", alt=_alt(scene))
+    _say_who_may_see(scene)
+    st.markdown("**Components**")
+    st.dataframe(_readable(scene), hide_index=True, key="look_components")
+    if scene.look.errors is not None:
+        st.caption(
+            f":material/public: ± is one standard error. {scene.look.errors.meaning} In the "
+            "picture the bands are two standard errors wide, to either side of a line."
+        )
+    line = st.container(horizontal=True)
+    offer(
+        line,
+        "Mixture (JSON)",
+        "privgmm-fit.json",
+        lambda: json.dumps(fit_record(scene), indent=1),
+    )
+    offer(
+        line,
+        "Components (CSV)",
+        "privgmm-components.csv",
+        lambda: component_table(scene).to_csv(index=False),
+    )
+    offer(line, "Picture (HTML)", "privgmm-fit.html", lambda: str(public_figure(scene).to_html()))
+
+
+def _say_who_may_see(scene: Scene) -> None:
+    if scene.with_rows:
+        st.caption(
+            ":red[:material/lock: NOT private: the picture shows real rows.] What can be "
+            "downloaded below leaves them out."
+        )
+    else:
+        ends = "" if scene.paid.n_features == 1 else " Ellipses lie at one and two deviations."
+        st.caption(f":material/public: May be published.{ends}")
+
+
+def _figure(scene: Scene) -> go.Figure:
+    held = scene.paid.dataset if scene.with_rows else None
+    figure = mixtures_figure(
+        None if held is None else held.thumbnail,
+        private=scene.mixture,
+        errors=scene.look.errors,
+        axes=scene.axes if scene.paid.n_features > 1 else (0, 1),
+        columns=scene.columns,
+        n_rows=None if held is None else held.n_rows,
+        height=440,
+    )
+    return relabelled(figure, {PRIVATE.label: scene.label})
+
+
+def public_figure(scene: Scene) -> go.Figure:
+    """The picture that may be published: no rows in it, whatever is on the page."""
+    figure = mixtures_figure(
+        private=scene.mixture, errors=scene.look.errors, axes=scene.axes, columns=scene.columns
+    )
+    return relabelled(figure, {PRIVATE.label: scene.label})
+
+
+def _alt(scene: Scene) -> str:
+    words = figure_alt_text(private=scene.mixture, axes=scene.axes, columns=scene.columns)
+    words = words.replace(PRIVATE.label, "Fit")
+    if scene.look.errors is not None:
+        widest = float(np.max(scene.look.errors.means[:, list(scene.axes)]))
+        words += f" {BAND} around each, for a mean at most {number_in_words(2 * widest, 2)}."
+    return words + (" Real rows behind it: not private." if scene.with_rows else "")
+
+
+def component_table(scene: Scene) -> pd.DataFrame:
+    """One line for each component: every number, and its standard error in a column beside it."""
+    errors = scene.look.errors
+    known = None if errors is None else {"fit": errors}
+    table = comparison_table({"fit": scene.mixture}, None, scene.columns, known)
+    return table.drop(columns=["mixture", "error"])
+
+
+def _readable(scene: Scene) -> pd.DataFrame:
+    """The same with number and error in one cell, to be read."""
+    table = component_table(scene)
+    shown = {"component": table["component"].astype(str)}
+    for name in table.columns:
+        if name == "component" or name.startswith("± "):
+            continue
+        errors = table.get(f"± {name}")
+        shown[name] = pd.Series(
+            [
+                number_in_words(value)
+                if errors is None
+                else f"{number_in_words(value)} ± {number_in_words(errors[row], 2)}"
+                for row, value in enumerate(table[name])
+            ]
+        )
+    return pd.DataFrame(shown)
+
+
+def fit_record(scene: Scene) -> dict[str, Any]:
+    """The fit as plain numbers, as `privgmm fit --out` writes it; `privgmm sample` reads it."""
+    look, paid = scene.look, scene.paid
+    return {
+        "columns": list(scene.columns),
+        "n_components": look.n_components,
+        "covariance_type": look.covariance_type,
+        "misfit": look.misfit,
+        "verdict": look.verdict,
+        "mixture": look.mixture.to_dict(),
+        "standard_errors": None if look.errors is None else look.errors.to_dict(),
+        "seeded": paid.seeded,
+        "guarantee": paid.budget.to_dict(),
+    }
+
+
+def show_path(choice: Choice, *, complete: bool) -> None:
+    """How well each number of components does, and which the criterion takes.
+
+    Parameters
+    ----------
+    choice : Choice
+        What has been tried so far.
+    complete : bool
+        Whether nothing more is under way.
+    """
+    best = choice.n_components
+    so_far = "" if complete else " so far"
+    st.markdown(f"**The criterion takes {components_in_words(best)}**{so_far}, for free.")
+    enough = next((one.n_components for one in choice.tried if one.misfit <= MISFIT), None)
+    draw(
+        path_figure(choice.tried, height=400),
+        key="look_path",
+        alt=f"Misfit and criterion of 1 to {len(choice.tried)} components. "
+        + "; ".join(
+            f"{one.n_components}: misfit {number_in_words(one.misfit, 3)}, criterion "
+            f"{number_in_words(above, 3)} above the best"
+            for one, above in zip(choice.tried, choice.above_best, strict=True)
+        )
+        + f". Chosen: {best}.",
+    )
+    st.caption(
+        ":material/public: May be published. The **misfit** says how badly so many components "
+        f"explain the rows; up to {MISFIT:g} it may be noise. "
+        + (
+            "No number that was tried stays below that. "
+            if enough is None
+            else f"{escaped(components_in_words(enough).capitalize())} are the fewest that stay "
+            "below it. "
+            if enough > 1
+            else "One component is enough for that. "
+        )
+        + "The **criterion** adds a price for every free number, so that more components do not "
+        "win by being more; the least is the best, and is 0 here."
+    )

@@ -1,0 +1,158 @@
+"""Known values: what the fit says of the other columns where some are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from privgmm.dashboard.look_again.scene import Scene, draw, relabelled
+from privgmm.dashboard.shared.format import all_of, escaped, number_in_words
+from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
+from privgmm.errors import InvalidInput
+from privgmm.figures.mixtures import PRIVATE, figure_alt_text, ghosts_label, mixtures_figure
+from privgmm.mixture import Mixture
+
+__all__ = ["WRITERS", "show_known_values", "spread_of"]
+
+_MOST_COLUMNS = 20
+_REACH = 3.0
+WRITERS: dict[str, Writer] = {
+    "known": str,
+    **{f"given_{j}": lambda value: f"{value:.6g}" for j in range(_MOST_COLUMNS)},
+}
+
+
+def spread_of(mixture: Mixture, column: int) -> tuple[float, float]:
+    """Mean and standard deviation of one column of a mixture."""
+    means, variances = mixture.means[:, column], mixture.covariances[:, column, column]
+    mean = float(mixture.weights @ means)
+    return mean, math.sqrt(float(mixture.weights @ (variances + (means - mean) ** 2)))
+
+
+def show_known_values(scene: Scene) -> None:
+    """The controls, the picture of what follows, and the components as they are then."""
+    if scene.paid.n_features == 1:
+        st.info("There is only one column, so nothing is left to say once it is known.")
+        return
+    with controls_panel("known", border=False):
+        given = _choose(scene)
+    if not given:
+        st.info("Choose at least one column whose value is known.", icon=":material/touch_app:")
+        return
+    names = [scene.columns[j] for j in given]
+    rest = [j for j in range(scene.paid.n_features) if j not in given]
+    said = all_of([f"{escaped(scene.columns[j])} = {number_in_words(v)}" for j, v in given.items()])
+    scene_line(f"Known: {said}.")
+    try:
+        then = scene.mixture.condition(given)
+    except InvalidInput:
+        st.warning(
+            f"No component reaches that far: where {said} the fit has no rows.",
+            icon=":material/block:",
+        )
+        return
+    before = scene.mixture.marginal(rest)
+    left = tuple(scene.columns[j] for j in rest)
+    st.markdown(_in_words(then, before, left, said))
+    shown = _axes(scene, rest)
+    draw(
+        _figure(then, before, left, shown, f"where {all_of(names)} known"),
+        key="look_known",
+        alt=f"Where {said}: "
+        + figure_alt_text(private=then, axes=shown, columns=left).replace(PRIVATE.label, "Fit"),
+    )
+    st.dataframe(_table(then, scene.mixture, left), hide_index=True, key="look_given")
+    st.caption(
+        ":material/public: May be published: it follows from the fit alone. It speaks of rows of "
+        "this kind, not of any one person."
+    )
+
+
+def _choose(scene: Scene) -> dict[int, float]:
+    """Which columns are known, and their values."""
+    picked = st.multiselect(
+        "What is known",
+        scene.columns,
+        default=[scene.columns[0]],
+        max_selections=scene.paid.n_features - 1,
+        key="known",
+        bind="query-params",
+        persist_state="session",
+        width=420,
+    )
+    given = {}
+    with st.container(horizontal=True):
+        for name in picked:
+            column = scene.columns.index(name)
+            # by what was released, so that the slider stays when the fit changes
+            mean, deviation = spread_of(scene.paid.mixture, column)
+            step = 10.0 ** math.floor(math.log10(deviation / 10))
+            low, high = (
+                round((mean + side * _REACH * deviation) / step) * step for side in (-1, 1)
+            )
+            key = f"given_{column}"
+            if not low <= st.session_state.get(key, low) <= high:
+                del st.session_state[key]
+            given[column] = float(
+                st.slider(
+                    name,
+                    low,
+                    high,
+                    round(mean / step) * step,
+                    step,
+                    key=key,
+                    bind="query-params",
+                    persist_state="session",
+                    width=320,
+                )
+            )
+    return given
+
+
+def _axes(scene: Scene, rest: list[int]) -> tuple[int, int]:
+    """Which two of the columns left over to draw: those in view, if they are among them."""
+    seen = [rest.index(axis) for axis in scene.axes if axis in rest]
+    others = [i for i in range(len(rest)) if i not in seen]
+    first, second = (seen + others + [0, 0])[:2]
+    return first, second
+
+
+def _in_words(then: Mixture, before: Mixture, columns: tuple[str, ...], said: str) -> str:
+    parts = []
+    for j, name in enumerate(columns):
+        (mean, deviation), (was, wide) = spread_of(then, j), spread_of(before, j)
+        parts.append(
+            f"{escaped(name)} is about **{number_in_words(mean)} ± {number_in_words(deviation, 2)}"
+            f"** (over all rows {number_in_words(was)} ± {number_in_words(wide, 2)})"
+        )
+    return f"Where **{said}**, {all_of(parts)}."
+
+
+def _figure(
+    then: Mixture, before: Mixture, columns: tuple[str, ...], axes: tuple[int, int], label: str
+) -> go.Figure:
+    figure = mixtures_figure(private=then, ghosts=[before], axes=axes, columns=columns, height=400)
+    for trace in figure.data:
+        if trace.name == ghosts_label(1):
+            trace.line.update(color="rgba(128, 128, 136, 0.9)", width=2, dash="dash")
+    return relabelled(figure, {PRIVATE.label: label, ghosts_label(1): "over all rows"}, width=3.5)
+
+
+def _table(then: Mixture, fit: Mixture, columns: tuple[str, ...]) -> pd.DataFrame:
+    """How the components share the rows now, and where they lie."""
+    spread = np.sqrt(np.einsum("kii->ki", then.covariances))
+    table = {
+        "component": [str(j + 1) for j in range(then.n_components)],
+        "share of all rows": [f"{weight:.1%}" for weight in fit.weights],
+        "share then": [f"{weight:.1%}" for weight in then.weights],
+    }
+    for i, name in enumerate(columns):
+        table[name] = [
+            f"{number_in_words(float(mean))} ± {number_in_words(float(deviation), 2)}"
+            for mean, deviation in zip(then.means[:, i], spread[:, i], strict=True)
+        ]
+    return pd.DataFrame(table)

@@ -1,0 +1,340 @@
+"""The page Look again: what else one release tells, for free."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import streamlit as st
+
+from privgmm.dashboard.look_again import known_values, synthetic_rows
+from privgmm.dashboard.look_again.densities import show_one_column, show_two_columns
+from privgmm.dashboard.look_again.fit import show_fit, show_path
+from privgmm.dashboard.look_again.known_values import show_known_values
+from privgmm.dashboard.look_again.looks import Look, as_released, choice_from, look_at, path_of
+from privgmm.dashboard.look_again.paid import Paid, choose_source, find_paid, show_paid
+from privgmm.dashboard.look_again.scene import Scene, components_in_words
+from privgmm.dashboard.look_again.synthetic_rows import show_synthetic_rows
+from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
+from privgmm.dashboard.shared.jobs import is_known, patience, still_open, watch
+from privgmm.dashboard.shared.layout import frame, slider_ends
+from privgmm.dashboard.shared.lessons import (
+    Writer,
+    controls_panel,
+    current_lesson,
+    scene_line,
+    show_link,
+    written,
+)
+from privgmm.errors import PrivGMMError
+from privgmm.stages.sketch.choice import MOST_OFFERED, Choice, Tried
+from privgmm.stages.sketch.fitting import MISFIT
+from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.stages.sketch.structures import CovarianceType
+
+__all__ = ["page"]
+
+_SECONDS = 0.6
+"""How long the page waits for a fit before it shows progress instead."""
+_WHOLE_PATH = 3
+"""Up to so many columns all numbers of components are fitted ahead: it takes a second or two."""
+_SHOWN = "look_shown"
+
+_TYPES: dict[CovarianceType, tuple[str, str]] = {
+    "full": ("Full", "Every component has an ellipse of its own."),
+    "tied": ("Tied", "All components share one shape."),
+    "diag": ("Diagonal", "Ellipses lie along the axes: no correlation."),
+    "spherical": ("Spherical", "The same spread in every column."),
+}
+FIT, HOW_MANY, TWO, ONE = "Fit", "How many?", "Two columns", "One column"
+KNOWN, SYNTHETIC = "Known values", "Synthetic rows"
+
+
+def page() -> None:
+    """Draw the page."""
+    link = frame(
+        "What else does one release tell?",
+        "**You have paid once; nothing on this page costs anything.** It is all computed from what "
+        "was published: the rows are not asked again.",
+    )
+    if current_lesson() is None:
+        controls, picture = st.container(key="split").columns([1, 1.8], gap="medium")
+    else:
+        controls, picture = st.container(), st.container()
+    with controls, controls_panel("paid"):
+        st.markdown("**1 · What was released**")
+        source = choose_source()
+        about = st.container()
+    with picture:
+        paid = find_paid(source)
+    if paid is not None:
+        with about:
+            show_paid(paid)
+        _look(paid, controls, picture)
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(written(_WRITERS))
+
+
+def _look(paid: Paid, controls: Any, picture: Any) -> None:
+    """Everything below the choice of a release."""
+    _follow(paid)
+    pending: list[Future[Any]] = []
+    with controls, controls_panel("look"):
+        st.markdown("**2 · Look again**")
+        if paid.sketch is None:
+            path, look = [], as_released(paid)
+            st.caption(f"As released: {components_in_words(look.n_components)}.")
+        else:
+            k, kind = _choose_fit(paid)
+            path = path_of(paid.sketch, kind, _farthest(paid.sketch, k))
+            place = st.container()
+        axes = _choose_axes(paid)
+        with_rows = _choose_rows(paid)
+    with picture:
+        if paid.sketch is None:
+            _say_no_sketch(paid)
+            _show(Scene(paid, look, axes, with_rows), None, None)
+            return
+        found = _found(paid, paid.sketch, path, k, kind)
+        choice = choice_from(path)
+        with place:
+            _say_best(choice, k, complete=not still_open(path))
+        pending = still_open(path)
+        if found is not None:
+            scene_line(_scene_in_words(paid, found))
+            _show_verdict(found)
+            _show(Scene(paid, found, axes, with_rows), paid.sketch, choice)
+    if found is not None and pending:
+        watch(pending)
+
+
+def _follow(paid: Paid) -> None:
+    """Begin at the number of components that was released, whenever it is another release."""
+    earlier = st.session_state.get(_SHOWN)
+    if earlier is not None and earlier != paid.mixture:
+        for key in ("look_across", "look_up", "look_column", "known"):
+            st.session_state.pop(key, None)
+        st.session_state["look_k"] = min(paid.mixture.n_components, MOST_OFFERED)
+        st.session_state["look_type"] = paid.covariance_type
+    st.session_state[_SHOWN] = paid.mixture
+
+
+def _choose_fit(paid: Paid) -> tuple[int, CovarianceType]:
+    k = st.slider(
+        "Components k",
+        1,
+        MOST_OFFERED,
+        min(paid.mixture.n_components, MOST_OFFERED),
+        key="look_k",
+        bind="query-params",
+        persist_state="session",
+        help=f"How many Gaussians to fit. {paid.mixture.n_components} were released; any other "
+        "number is fitted to the same sketch.",
+    )
+    slider_ends("simpler", "finer")
+    kind: CovarianceType = st.segmented_control(
+        "Shape of the components",
+        list(_TYPES),
+        default=paid.covariance_type,
+        required=True,
+        format_func=lambda name: _TYPES[name][0],
+        key="look_type",
+        bind="query-params",
+        persist_state="session",
+        help="What their covariances may be, as in scikit-learn",
+    )
+    st.caption(_TYPES[kind][1])
+    return int(k), kind
+
+
+def _farthest(sketch: PrivateSketch, k: int) -> int:
+    """How far the path is followed: all the way where that is quick, else as far as is asked."""
+    return MOST_OFFERED if sketch.n_features <= _WHOLE_PATH else k
+
+
+def _choose_axes(paid: Paid) -> tuple[int, int]:
+    """The two columns in view."""
+    names = paid.columns
+    if paid.n_features < 3:
+        return (0, 1) if paid.n_features == 2 else (0, 0)
+    left, right = st.columns(2)
+    first = left.selectbox(
+        "Across", names, key="look_across", bind="query-params", persist_state="session"
+    )
+    others = [name for name in names if name != first]
+    second = right.selectbox(
+        "Up", others, key="look_up", bind="query-params", persist_state="session"
+    )
+    return names.index(first), names.index(second)
+
+
+def _choose_rows(paid: Paid) -> bool:
+    """Whether the curator wants the real rows in view."""
+    if paid.dataset is None:
+        return False
+    # not in the address: a link must not lay rows open
+    return st.toggle(
+        ":red[:material/lock:] Compare with the real rows",
+        key="look_rows",
+        persist_state="session",
+        help="For the curator alone: pictures with rows in them are NOT private. Nothing is "
+        "spent by looking, but what you see must not be shared."
+        + (" These rows are made up: here it is practice." if paid.dataset.truth else ""),
+    )
+
+
+def _found(
+    paid: Paid,
+    sketch: PrivateSketch,
+    path: list[Future[Tried]],
+    k: int,
+    kind: CovarianceType,
+) -> Look | None:
+    """The fit that was asked for, or None and how far it is."""
+    patience(path[:k], _SECONDS)
+    done = sum(is_known(answer) for answer in path[:k])
+    if done < k:
+        st.progress(done / k, text=f"Fitting: {done} of {components_in_words(k)}…")
+        watch(still_open(path[:k]))
+        return None
+    answer = look_at(paid, sketch, k, kind)
+    patience([answer], _SECONDS)
+    if not is_known(answer):
+        st.progress(1.0, text="Seeing how well it explains the rows…")
+        watch([answer])
+        return None
+    problem = answer.exception()
+    if isinstance(problem, PrivGMMError):
+        st.error(escaped(f"{problem}."), icon=":material/error:")
+        return None
+    return answer.result()
+
+
+def _say_best(choice: Choice | None, k: int, *, complete: bool) -> None:
+    """What the criterion would take, and a way there."""
+    if choice is None:
+        return
+    best = choice.n_components
+    if best == k:
+        st.caption(f":material/check: The criterion takes {best} too.")
+    elif complete:
+        st.button(
+            f"Take {best}, the best by the criterion",
+            key="look_best",
+            icon=":material/auto_awesome:",
+            on_click=_take,
+            args=(best, None),
+        )
+
+
+def _take(k: int, kind: CovarianceType | None) -> None:
+    st.session_state["look_k"] = k
+    if kind is not None:
+        st.session_state["look_type"] = kind
+
+
+def _show_verdict(look: Look) -> None:
+    """Whether such a mixture explains the rows, in words."""
+    count = components_in_words(look.n_components)
+    what = (
+        count
+        if look.covariance_type == "full"
+        else f"{count} ({_TYPES[look.covariance_type][0].lower()})"
+    )
+    own = " This is the mixture that was released." if look.released else ""
+    misfit = (
+        ""
+        if look.misfit is None
+        else f"Misfit {number_in_words(look.misfit, 2)}; up to {MISFIT:g} may be noise."
+    )
+    if look.explains:
+        st.success(
+            f"**{what} explain{'s' * (look.n_components == 1)} the rows** to within the noise. "
+            f"{misfit}{own}",
+            icon=":material/check_circle:",
+        )
+    else:
+        st.warning(f"**{_plain(look.verdict)}** {misfit}{own}", icon=":material/difference:")
+        if look.suggestion is not None:
+            more, kind = look.suggestion
+            st.button(
+                f"Try {components_in_words(more)}",
+                key="look_try",
+                icon=":material/arrow_forward:",
+                on_click=_take,
+                args=(more, kind),
+            )
+    if look.floored:
+        st.caption(
+            ":material/compress: A component shrank onto a single value, as happens with rounded "
+            "columns. It was widened to a hundredth of the spread of all rows."
+        )
+
+
+def _plain(verdict: str) -> str:
+    """The verdict in the words of this page."""
+    return verdict.replace("as `curve` and `image` give it", f"as *{TWO}* and *{ONE}* show it")
+
+
+def _say_no_sketch(paid: Paid) -> None:
+    st.info(
+        f"This release was made by the method **{method_title(paid.method)}**, which publishes a "
+        "mixture and no sketch. So other numbers of components, densities and the misfit cannot be "
+        "had for free. To get them, release with the method **Sketch** on Explore, which costs "
+        "its own ε. What the released mixture itself tells is here.",
+        icon=":material/info:",
+    )
+    st.page_link("app.py", label="Explore", icon=":material/explore:")
+
+
+def _show(scene: Scene, sketch: PrivateSketch | None, choice: Choice | None) -> None:
+    """The choice of a view, and the view."""
+    views = [FIT]
+    if sketch is not None:
+        views += [HOW_MANY, *([TWO] if scene.paid.n_features > 1 else []), ONE]
+    views += [*([KNOWN] if scene.paid.n_features > 1 else []), SYNTHETIC]
+    if st.session_state.get("look_at") not in (None, *views):
+        del st.session_state["look_at"]
+    with controls_panel("view", border=False):
+        view = st.segmented_control(
+            "What to see",
+            views,
+            default=FIT,
+            required=True,
+            key="look_at",
+            bind="query-params",
+            persist_state="session",
+        )
+    if view == HOW_MANY and choice is not None:
+        show_path(choice, complete=len(choice.tried) == choice.max_components)
+    elif view == TWO and sketch is not None:
+        show_two_columns(scene, sketch)
+    elif view == ONE and sketch is not None:
+        show_one_column(scene, sketch)
+    elif view == KNOWN:
+        show_known_values(scene)
+    elif view == SYNTHETIC:
+        show_synthetic_rows(scene)
+    else:
+        show_fit(scene)
+
+
+def _scene_in_words(paid: Paid, look: Look) -> str:
+    """What a lesson's link has set, in a line."""
+    kind = _TYPES[look.covariance_type][0].lower()
+    return f"{paid.title}, {components_in_words(look.n_components)}, shape {kind}."
+
+
+_WRITERS: dict[str, Writer] = {
+    "look_from": str,
+    "look_k": str,
+    "look_type": lambda name: _TYPES[name][0],
+    "look_at": str,
+    "look_across": str,
+    "look_up": str,
+    "look_overlay": lambda on: str(on).lower(),
+    "look_column": str,
+    **known_values.WRITERS,
+    **synthetic_rows.WRITERS,
+}

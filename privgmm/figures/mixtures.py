@@ -274,7 +274,9 @@ def error_bands(
     -----
     In the direction u an ellipse at r deviations reaches ``u.mean + r sqrt(u'Cu)``. Its variance is
     ``u'Vu`` for the mean, and for the covariance at most ``(r |u|'S|u|)^2 / (4 u'Cu)`` with S the
-    standard errors of C entry by entry, as if all of them erred together.
+    standard errors of C entry by entry, as if all of them erred together. With ``C = LL'`` and
+    ``u = L^-T c``, c on the unit circle, ``u'Cu`` is one, and the place that u touches moves from
+    ``mean + r Lc`` along ``Lc``: so the band does not depend on the units of the columns.
     """
     if errors.means.shape != mixture.means.shape:
         raise InvalidInput(
@@ -288,19 +290,18 @@ def error_bands(
     rings = []
     for j in range(flat.n_components):
         factor = flat.cholesky[j]
-        normals = np.linalg.solve(factor.T, circle.T).T
-        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-        of_mean = np.einsum("si,ij,sj->s", normals, errors.mean_covariances[j][both], normals)
-        size = np.abs(normals)
+        touching = np.linalg.solve(factor.T, circle.T).T
+        of_mean = np.einsum("si,ij,sj->s", touching, errors.mean_covariances[j][both], touching)
+        size = np.abs(touching)
         of_spread = np.einsum("si,ij,sj->s", size, errors.covariances[j][both], size)
-        reach = np.linalg.norm(normals @ factor, axis=1)
         for sigma in _SIGMAS:
-            off = np.sqrt(np.maximum(of_mean, 0) + (sigma * of_spread / (2 * reach)) ** 2)
+            off = _BAND_WIDTH * np.sqrt(np.maximum(of_mean, 0) + (sigma * of_spread / 2) ** 2)
             # an ellipse that is hardly known at all has no inner edge
-            inner = np.minimum(_BAND_WIDTH * off, sigma * reach)[:, None] * normals
-            line = flat.means[j] + sigma * circle @ factor.T
-            outer = line + _BAND_WIDTH * off[:, None] * normals
-            rings.append(np.concatenate([outer, (line - inner)[::-1], outer[:1]]))
+            outer, inner = (
+                flat.means[j] + (np.maximum(radius, 0)[:, None] * circle) @ factor.T
+                for radius in (sigma + off, sigma - off)
+            )
+            rings.append(np.concatenate([outer, inner[::-1], outer[:1]]))
     return rings
 
 

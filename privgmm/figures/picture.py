@@ -36,13 +36,22 @@ __all__ = [
     "path_figure",
 ]
 
-_HEAT = [
+_Scale = list[list[float | str]]
+
+_HEAT: _Scale = [
     [0.0, see_through(PRIVATE.colour, 0.0)],
     [0.5, see_through(PRIVATE.colour, 0.75)],
     [0.8, "rgba(150, 50, 0, 1)"],
     [1.0, "rgba(70, 15, 10, 1)"],
 ]
-_GREY = [[0.0, "rgba(128, 128, 136, 0)"], [1.0, "rgba(60, 60, 68, 1)"]]
+_HEAT_ON_DARK: _Scale = [
+    [0.0, see_through(PRIVATE.colour, 0.0)],
+    [0.5, see_through(PRIVATE.colour, 0.75)],
+    [0.8, "rgba(255, 158, 84, 1)"],
+    [1.0, "rgba(255, 236, 214, 1)"],
+]
+_GREY: _Scale = [[0.0, "rgba(128, 128, 136, 0)"], [1.0, "rgba(60, 60, 68, 1)"]]
+_GREY_ON_DARK: _Scale = [[0.0, "rgba(128, 128, 136, 0)"], [1.0, "rgba(235, 235, 240, 1)"]]
 _TICKS = (0.0, 0.01, 0.1, 0.25, 0.5, 1.0)
 _BAND = 2.0
 _REGION = "where each mean lies (95 %)"
@@ -85,6 +94,7 @@ def image_figure(
     axes: Sequence[int] = (0, 1),
     rows: npt.ArrayLike | None = None,
     height: int = 520,
+    dark: bool = False,
 ) -> go.Figure:
     """The joint density of two columns.
 
@@ -101,6 +111,8 @@ def image_figure(
         The data, as a histogram beside the picture. NOT private.
     height : int
         Pixels.
+    dark : bool
+        Whether the ground is dark: then what is dense is light, so that it stands out.
     """
     beside = rows is not None
     figure = make_subplots(
@@ -112,7 +124,7 @@ def image_figure(
         subplot_titles=["Public: from the sketch", "NOT private: the rows"] if beside else None,
     )
     top = float(image.densities.max())
-    _add_image(figure, image, top)
+    _add_image(figure, image, top, _HEAT_ON_DARK if dark else _HEAT)
     if mixture is not None:
         for trace in mixtures_figure(private=mixture, axes=axes).data:
             trace.update(name="mixture")
@@ -122,7 +134,8 @@ def image_figure(
             _add_regions(figure, confidence_ellipses(mixture, errors, axes))
     _add_finest(figure, image)
     if rows is not None:
-        _add_histogram(figure, finite_array(rows, "rows", (None, None))[:, list(axes)], image, top)
+        flat = finite_array(rows, "rows", (None, None))[:, list(axes)]
+        _add_histogram(figure, flat, image, top, _GREY_ON_DARK if dark else _GREY)
     dressed(figure, height)
     spans = [(float(one[0]), float(one[-1])) for one in (image.x, image.y)]
     figure.update_xaxes(range=spans[0], title_text=image.columns[0])
@@ -134,7 +147,7 @@ def image_figure(
     return figure
 
 
-def _add_image(figure: go.Figure, image: DensityImage, top: float) -> None:
+def _add_image(figure: go.Figure, image: DensityImage, top: float, scale: _Scale) -> None:
     figure.add_heatmap(
         x=image.x,
         y=image.y,
@@ -143,7 +156,7 @@ def _add_image(figure: go.Figure, image: DensityImage, top: float) -> None:
         zmin=0.0,
         zmax=1.0,
         zsmooth="best",
-        colorscale=_HEAT,
+        colorscale=scale,
         colorbar={
             "title": {"text": "share of<br>the peak"},
             "tickvals": [math.sqrt(tick) for tick in _TICKS],
@@ -191,7 +204,9 @@ def _add_finest(figure: go.Figure, image: DensityImage) -> None:
     )
 
 
-def _add_histogram(figure: go.Figure, rows: Array, image: DensityImage, top: float) -> None:
+def _add_histogram(
+    figure: go.Figure, rows: Array, image: DensityImage, top: float, scale: _Scale
+) -> None:
     edges = [_edges(one) for one in (image.x, image.y)]
     counts = np.histogram2d(rows[:, 0], rows[:, 1], bins=edges)[0].T
     cell = float((image.x[1] - image.x[0]) * (image.y[1] - image.y[0]))
@@ -201,7 +216,7 @@ def _add_histogram(figure: go.Figure, rows: Array, image: DensityImage, top: flo
         z=_heat(counts / (len(rows) * cell), top),
         zmin=0.0,
         zmax=1.0,
-        colorscale=_GREY,
+        colorscale=scale,
         showscale=False,
         name=f"{len(rows):,} rows",
         hoverinfo="skip",

@@ -162,7 +162,7 @@ def _errors(d: int, off: float) -> StandardErrors:
 
 
 def test_bands_lie_two_standard_errors_about_the_ellipses() -> None:
-    """Where only the mean errs, by the same all around, each edge is so far from the line."""
+    """Where only the mean errs, by the same all around, tangents move by so much either way."""
     off = 0.05
     rings = error_bands(PLANE, _errors(2, off))
     assert len(rings) == 4
@@ -171,11 +171,34 @@ def test_bands_lie_two_standard_errors_about_the_ellipses() -> None:
         xs, ys = ellipse(PLANE.means[component], PLANE.covariances[component], sigma)
         line = np.stack([xs, ys], axis=1)
         outer, inner = ring[: len(line)], ring[len(line) : 2 * len(line)][::-1]
-        assert np.linalg.norm(outer - line, axis=1) == pytest.approx(2 * off)
-        assert np.linalg.norm(line - inner, axis=1) == pytest.approx(2 * off)
+        normals = np.linalg.solve(PLANE.covariances[component], (line - PLANE.means[component]).T).T
+        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+        assert ((outer - line) * normals).sum(axis=1) == pytest.approx(2 * off)
+        assert ((line - inner) * normals).sum(axis=1) == pytest.approx(2 * off)
         # outside is outside
         away = np.linalg.norm(outer - PLANE.means[component], axis=1)
         assert (away > np.linalg.norm(inner - PLANE.means[component], axis=1)).all()
+
+
+def test_bands_do_not_depend_on_the_units_of_the_columns() -> None:
+    """A column in other units moves the picture and nothing in it."""
+    units = np.array([1.0, 1e-4])
+    square = np.outer(units, units)
+    errors = StandardErrors(
+        np.zeros(2),
+        np.full((2, 2), 0.05),
+        np.full((2, 2, 2), 0.1),
+        np.stack([0.05**2 * np.eye(2)] * 2),
+    )
+    scaled = StandardErrors(
+        errors.weights,
+        errors.means * units,
+        errors.covariances * square,
+        errors.mean_covariances * square,
+    )
+    there = error_bands(PLANE.transformed(np.diag(units), np.zeros(2)), scaled)
+    for here, other in zip(error_bands(PLANE, errors), there, strict=True):
+        assert other / units == pytest.approx(here)
 
 
 def test_bands_hold_nine_ellipses_in_ten_of_samples() -> None:

@@ -40,6 +40,7 @@ def show_two_columns(scene: Scene, sketch: PrivateSketch) -> None:
         axes=scene.axes,
         rows=scene.rows,
         height=460,
+        dark=st.context.theme.type == "dark",
     )
     draw(relabelled(figure, {"mixture": scene.label}), key="look_image", alt=image_words(image))
     _who_may_see(scene, f"{escaped(image.columns[0])} and {escaped(image.columns[1])}")
@@ -119,9 +120,9 @@ def _curve_words(curve: DensityCurve) -> str:
 
 def _who_may_see(scene: Scene, what: str) -> None:
     if scene.with_rows:
-        st.caption(
-            ":red[:material/lock: NOT private: grey is counted from the real rows, for the curator "
-            "alone.] Orange may be published, and is what the button below gives."
+        st.markdown(
+            ":red-background[:material/lock: **NOT private**] Grey is counted from the real rows, "
+            "for the curator alone. Orange may be published; the button below gives it alone."
         )
     else:
         st.caption(f":material/public: The density of {what} may be published.")

@@ -12,7 +12,7 @@ import streamlit as st
 
 from privgmm.dashboard.explore.result import comparison_table
 from privgmm.dashboard.look_again.scene import Scene, components_in_words, draw, offer, relabelled
-from privgmm.dashboard.shared.format import escaped, number_in_words
+from privgmm.dashboard.shared.format import number_in_words, with_error
 from privgmm.figures.mixtures import BAND, PRIVATE, figure_alt_text, mixtures_figure
 from privgmm.figures.picture import path_figure
 from privgmm.stages.sketch.choice import Choice
@@ -50,9 +50,9 @@ def show_fit(scene: Scene) -> None:
 
 def _say_who_may_see(scene: Scene) -> None:
     if scene.with_rows:
-        st.caption(
-            ":red[:material/lock: NOT private: the picture shows real rows.] What can be "
-            "downloaded below leaves them out."
+        st.markdown(
+            ":red-background[:material/lock: **NOT private**] The dots are real rows, for the "
+            "curator alone. The downloads below leave them out."
         )
     else:
         ends = "" if scene.paid.n_features == 1 else " Ellipses lie at one and two deviations."
@@ -110,7 +110,7 @@ def _readable(scene: Scene) -> pd.DataFrame:
             [
                 number_in_words(value)
                 if errors is None
-                else f"{number_in_words(value)} ± {number_in_words(errors[row], 2)}"
+                else with_error(float(value), float(errors[row]))
                 for row, value in enumerate(table[name])
             ]
         )
@@ -164,8 +164,7 @@ def show_path(choice: Choice, *, complete: bool) -> None:
         + (
             "No number that was tried stays below that. "
             if enough is None
-            else f"{escaped(components_in_words(enough).capitalize())} are the fewest that stay "
-            "below it. "
+            else f"{components_in_words(enough)} are the fewest that stay below it. "
             if enough > 1
             else "One component is enough for that. "
         )

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.dashboard.look_again.scene import Scene, draw, relabelled
-from privgmm.dashboard.shared.format import all_of, escaped, number_in_words
+from privgmm.dashboard.shared.format import all_of, escaped, number_in_words, with_error
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
 from privgmm.errors import InvalidInput
 from privgmm.figures.mixtures import PRIVATE, figure_alt_text, ghosts_label, mixtures_figure
@@ -43,7 +43,7 @@ def show_known_values(scene: Scene) -> None:
     if not given:
         st.info("Choose at least one column whose value is known.", icon=":material/touch_app:")
         return
-    names = [scene.columns[j] for j in given]
+    names, verb = [scene.columns[j] for j in given], "is" if len(given) == 1 else "are"
     rest = [j for j in range(scene.paid.n_features) if j not in given]
     said = all_of([f"{escaped(scene.columns[j])} = {number_in_words(v)}" for j, v in given.items()])
     scene_line(f"Known: {said}.")
@@ -60,7 +60,13 @@ def show_known_values(scene: Scene) -> None:
     st.markdown(_in_words(then, before, left, said))
     shown = _axes(scene, rest)
     draw(
-        _figure(then, before, left, shown, f"where {all_of(names)} known"),
+        _figure(
+            then,
+            before,
+            left,
+            shown,
+            f"where {all_of(names)} {'are' if len(names) > 1 else 'is'} known",
+        ),
         key="look_known",
         alt=f"Where {said}: "
         + figure_alt_text(private=then, axes=shown, columns=left).replace(PRIVATE.label, "Fit"),
@@ -90,7 +96,8 @@ def _choose(scene: Scene) -> dict[int, float]:
             column = scene.columns.index(name)
             # by what was released, so that the slider stays when the fit changes
             mean, deviation = spread_of(scene.paid.mixture, column)
-            step = 10.0 ** math.floor(math.log10(deviation / 10))
+            power = math.floor(math.log10(deviation / 10))
+            step = 10.0**power
             low, high = (
                 round((mean + side * _REACH * deviation) / step) * step for side in (-1, 1)
             )
@@ -104,6 +111,7 @@ def _choose(scene: Scene) -> dict[int, float]:
                     high,
                     round(mean / step) * step,
                     step,
+                    format=f"%.{max(0, -power)}f",
                     key=key,
                     bind="query-params",
                     persist_state="session",
@@ -126,8 +134,8 @@ def _in_words(then: Mixture, before: Mixture, columns: tuple[str, ...], said: st
     for j, name in enumerate(columns):
         (mean, deviation), (was, wide) = spread_of(then, j), spread_of(before, j)
         parts.append(
-            f"{escaped(name)} is about **{number_in_words(mean)} ± {number_in_words(deviation, 2)}"
-            f"** (over all rows {number_in_words(was)} ± {number_in_words(wide, 2)})"
+            f"{escaped(name)} is about **{with_error(mean, deviation)}** "
+            f"(over all rows {with_error(was, wide)})"
         )
     return f"Where **{said}**, {all_of(parts)}."
 
@@ -138,8 +146,8 @@ def _figure(
     figure = mixtures_figure(private=then, ghosts=[before], axes=axes, columns=columns, height=400)
     for trace in figure.data:
         if trace.name == ghosts_label(1):
-            trace.line.update(color="rgba(128, 128, 136, 0.9)", width=2, dash="dash")
-    return relabelled(figure, {PRIVATE.label: label, ghosts_label(1): "over all rows"}, width=3.5)
+            trace.line.update(color="rgba(128, 128, 136, 0.4)", width=7)
+    return relabelled(figure, {PRIVATE.label: label, ghosts_label(1): "over all rows"})
 
 
 def _table(then: Mixture, fit: Mixture, columns: tuple[str, ...]) -> pd.DataFrame:
@@ -152,7 +160,7 @@ def _table(then: Mixture, fit: Mixture, columns: tuple[str, ...]) -> pd.DataFram
     }
     for i, name in enumerate(columns):
         table[name] = [
-            f"{number_in_words(float(mean))} ± {number_in_words(float(deviation), 2)}"
+            with_error(float(mean), float(deviation))
             for mean, deviation in zip(then.means[:, i], spread[:, i], strict=True)
         ]
     return pd.DataFrame(table)

@@ -10,7 +10,7 @@ import dataclasses
 from concurrent.futures import Future
 
 from privgmm.dashboard.look_again.paid import Paid
-from privgmm.dashboard.shared.jobs import BOARD, is_known
+from privgmm.dashboard.shared.jobs import BOARD, is_known, still_open
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice, Tried
 from privgmm.stages.sketch.fitting import MISFIT
@@ -20,6 +20,9 @@ from privgmm.stages.sketch.structures import CovarianceType
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = ["Look", "as_released", "choice_from", "curve_of", "image_of", "look_at", "path_of"]
+
+_FEW_COLUMNS = 3
+_PATIENCE = 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -117,9 +120,13 @@ def _fitted(_paid: Paid, sketch: PrivateSketch, k: int, covariance_type: Covaria
 
 
 def path_of(
-    sketch: PrivateSketch, covariance_type: CovarianceType, most: int
+    sketch: PrivateSketch, covariance_type: CovarianceType, n_components: int
 ) -> list[Future[Tried]]:
-    """How well 1, 2, .. `most` components do, each as soon as it is known."""
+    """How well 1, 2, 3, .. components do, each as soon as it is known.
+
+    As far as is asked, and on until the choice between them is settled: the best explains the rows
+    and two more components did not help. With few columns all the way, which is quick.
+    """
 
     def ask(k: int) -> Future[Tried]:
         def work() -> Tried:
@@ -128,8 +135,21 @@ def path_of(
 
         return BOARD.ask(("tried", sketch, covariance_type, k), work)
 
+    most = MOST_OFFERED if sketch.n_features <= _FEW_COLUMNS else n_components
     # the newest question is answered first: asked from the far end, 1 comes before 2
-    return [ask(k) for k in range(most, 0, -1)][::-1]
+    path = [ask(k) for k in range(most, 0, -1)][::-1]
+    while len(path) < MOST_OFFERED and not still_open(path) and not _is_settled(path):
+        path.append(ask(len(path) + 1))
+    return path
+
+
+def _is_settled(path: list[Future[Tried]]) -> bool:
+    choice = choice_from(path)
+    if choice is None or len(choice.tried) < len(path):
+        # more components than the sketch can tell apart
+        return True
+    best = choice.tried[choice.n_components - 1]
+    return best.misfit <= MISFIT and len(path) >= best.n_components + _PATIENCE
 
 
 def choice_from(path: list[Future[Tried]]) -> Choice | None:

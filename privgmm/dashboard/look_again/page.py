@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import Any
+from typing import NamedTuple
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.look_again import known_values, synthetic_rows
 from privgmm.dashboard.look_again.densities import show_one_column, show_two_columns
@@ -36,29 +37,42 @@ __all__ = ["page"]
 
 _SECONDS = 0.6
 """How long the page waits for a fit before it shows progress instead."""
-_WHOLE_PATH = 3
-"""Up to so many columns all numbers of components are fitted ahead: it takes a second or two."""
 _SHOWN = "look_shown"
 
 _TYPES: dict[CovarianceType, tuple[str, str]] = {
     "full": ("Full", "Every component has an ellipse of its own."),
     "tied": ("Tied", "All components share one shape."),
-    "diag": ("Diagonal", "Ellipses lie along the axes: no correlation."),
+    "diag": ("Diag", "Ellipses lie along the axes: no correlation."),
     "spherical": ("Spherical", "The same spread in every column."),
 }
 FIT, HOW_MANY, TWO, ONE = "Fit", "How many?", "Two columns", "One column"
 KNOWN, SYNTHETIC = "Known values", "Synthetic rows"
 
 
+class Path(NamedTuple):
+    """What is known of other numbers of components.
+
+    Parameters
+    ----------
+    choice : Choice or None
+        Among those tried so far; None before the first.
+    complete : bool
+        Whether no more are under way.
+    """
+
+    choice: Choice | None
+    complete: bool
+
+
 def page() -> None:
     """Draw the page."""
     link = frame(
-        "What else does one release tell?",
-        "**You have paid once; nothing on this page costs anything.** It is all computed from what "
-        "was published: the rows are not asked again.",
+        "Look again, for free",
+        "**You have paid once; nothing on this page costs anything.** All of it is computed from "
+        "what was published: the rows are not asked again.",
     )
     if current_lesson() is None:
-        controls, picture = st.container(key="split").columns([1, 1.8], gap="medium")
+        controls, picture = st.container(key="rail").columns([1, 2], gap="medium")
     else:
         controls, picture = st.container(), st.container()
     with controls, controls_panel("paid"):
@@ -76,37 +90,32 @@ def page() -> None:
         show_link(written(_WRITERS))
 
 
-def _look(paid: Paid, controls: Any, picture: Any) -> None:
+def _look(paid: Paid, controls: DeltaGenerator, picture: DeltaGenerator) -> None:
     """Everything below the choice of a release."""
     _follow(paid)
-    pending: list[Future[Any]] = []
     with controls, controls_panel("look"):
         st.markdown("**2 · Look again**")
-        if paid.sketch is None:
-            path, look = [], as_released(paid)
-            st.caption(f"As released: {components_in_words(look.n_components)}.")
-        else:
-            k, kind = _choose_fit(paid)
-            path = path_of(paid.sketch, kind, _farthest(paid.sketch, k))
-            place = st.container()
-        axes = _choose_axes(paid)
-        with_rows = _choose_rows(paid)
+        chosen = None if paid.sketch is None else _choose_fit(paid)
+        best = st.container()
+        axes, with_rows = _choose_axes(paid), _choose_rows(paid)
     with picture:
-        if paid.sketch is None:
+        if paid.sketch is None or chosen is None:
+            best.caption(f"As released: {components_in_words(paid.mixture.n_components)}.")
             _say_no_sketch(paid)
-            _show(Scene(paid, look, axes, with_rows), None, None)
+            _show(Scene(paid, as_released(paid), axes, with_rows), None)
             return
-        found = _found(paid, paid.sketch, path, k, kind)
-        choice = choice_from(path)
-        with place:
-            _say_best(choice, k, complete=not still_open(path))
-        pending = still_open(path)
-        if found is not None:
-            scene_line(_scene_in_words(paid, found))
-            _show_verdict(found)
-            _show(Scene(paid, found, axes, with_rows), paid.sketch, choice)
-    if found is not None and pending:
-        watch(pending)
+        path = path_of(paid.sketch, chosen[1], chosen[0])
+        found = _found(paid, paid.sketch, path, *chosen)
+        tried = Path(choice_from(path), complete=not still_open(path))
+        with best:
+            _say_best(tried, chosen[0])
+        if found is None:
+            return
+        scene_line(_scene_in_words(paid, found))
+        _show_verdict(found)
+        _show(Scene(paid, found, axes, with_rows), paid.sketch, tried)
+    if not tried.complete:
+        watch(still_open(path))
 
 
 def _follow(paid: Paid) -> None:
@@ -134,7 +143,7 @@ def _choose_fit(paid: Paid) -> tuple[int, CovarianceType]:
     )
     slider_ends("simpler", "finer")
     kind: CovarianceType = st.segmented_control(
-        "Shape of the components",
+        "Shape",
         list(_TYPES),
         default=paid.covariance_type,
         required=True,
@@ -142,15 +151,10 @@ def _choose_fit(paid: Paid) -> tuple[int, CovarianceType]:
         key="look_type",
         bind="query-params",
         persist_state="session",
-        help="What their covariances may be, as in scikit-learn",
+        help="What the covariances of the components may be, named as in scikit-learn",
     )
     st.caption(_TYPES[kind][1])
     return int(k), kind
-
-
-def _farthest(sketch: PrivateSketch, k: int) -> int:
-    """How far the path is followed: all the way where that is quick, else as far as is asked."""
-    return MOST_OFFERED if sketch.n_features <= _WHOLE_PATH else k
 
 
 def _choose_axes(paid: Paid) -> tuple[int, int]:
@@ -211,20 +215,20 @@ def _found(
     return answer.result()
 
 
-def _say_best(choice: Choice | None, k: int, *, complete: bool) -> None:
+def _say_best(tried: Path, k: int) -> None:
     """What the criterion would take, and a way there."""
-    if choice is None:
-        return
-    best = choice.n_components
-    if best == k:
-        st.caption(f":material/check: The criterion takes {best} too.")
-    elif complete:
+    choice = tried.choice
+    if choice is None or not tried.complete:
+        st.caption(":material/hourglass_top: Trying other numbers…")
+    elif choice.n_components == k:
+        st.caption(f":material/check: The criterion takes {k} too.")
+    else:
         st.button(
-            f"Take {best}, the best by the criterion",
+            f"Take {choice.n_components}, the best by the criterion",
             key="look_best",
             icon=":material/auto_awesome:",
             on_click=_take,
-            args=(best, None),
+            args=(choice.n_components, None),
         )
 
 
@@ -255,7 +259,8 @@ def _show_verdict(look: Look) -> None:
             icon=":material/check_circle:",
         )
     else:
-        st.warning(f"**{_plain(look.verdict)}** {misfit}{own}", icon=":material/difference:")
+        first, stop, rest = _plain(look.verdict).partition(". ")
+        st.warning(f"**{first}{stop.strip()}** {rest} {misfit}{own}", icon=":material/difference:")
         if look.suggestion is not None:
             more, kind = look.suggestion
             st.button(
@@ -288,7 +293,7 @@ def _say_no_sketch(paid: Paid) -> None:
     st.page_link("app.py", label="Explore", icon=":material/explore:")
 
 
-def _show(scene: Scene, sketch: PrivateSketch | None, choice: Choice | None) -> None:
+def _show(scene: Scene, sketch: PrivateSketch | None, tried: Path | None = None) -> None:
     """The choice of a view, and the view."""
     views = [FIT]
     if sketch is not None:
@@ -303,11 +308,12 @@ def _show(scene: Scene, sketch: PrivateSketch | None, choice: Choice | None) -> 
             default=FIT,
             required=True,
             key="look_at",
+            label_visibility="collapsed",
             bind="query-params",
             persist_state="session",
         )
-    if view == HOW_MANY and choice is not None:
-        show_path(choice, complete=len(choice.tried) == choice.max_components)
+    if view == HOW_MANY and tried is not None and tried.choice is not None:
+        show_path(tried.choice, complete=tried.complete)
     elif view == TWO and sketch is not None:
         show_two_columns(scene, sketch)
     elif view == ONE and sketch is not None:

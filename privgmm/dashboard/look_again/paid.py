@@ -13,7 +13,7 @@ import streamlit as st
 from privgmm.budget import Budget
 from privgmm.dashboard.explore.release_job import collect, running, show_running
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
+from privgmm.dashboard.shared.format import escaped, number_in_words
 from privgmm.dashboard.shared.jobs import beside
 from privgmm.data.datasets import Dataset, generate
 from privgmm.errors import InvalidInput, PrivGMMError
@@ -182,7 +182,7 @@ def paid_example() -> Paid:
     result = release(dataset.rows, plan, rng=_EXAMPLE_SEED).result
     if not isinstance(result, Release):
         raise PrivGMMError("the example was refused: choose another seed for it")
-    return paid_from_release(result, dataset, "an example with made-up heights and weights")
+    return paid_from_release(result, dataset, "made-up heights and weights")
 
 
 # ------------------------------------------------------------------------------------ on the page
@@ -291,13 +291,11 @@ def _last() -> Paid | None:
 def show_paid(paid: Paid) -> None:
     """What was paid, and for what, in two lines."""
     size = "" if paid.sketch is None else f"{paid.sketch.n_rows:,} rows, "
-    st.caption(
+    words = (
         f"**{escaped(paid.title[0].upper() + paid.title[1:])}**: {size}{paid.n_features} "
-        f"column{'s' * (paid.n_features > 1)}, method {method_title(paid.method)}. Paid once: "
+        f"column{'s' * (paid.n_features > 1)}. Paid once: "
         f"ε = {number_in_words(paid.budget.epsilon, 3)}, δ = {number_in_words(paid.budget.delta)}."
     )
     if paid.seeded:
-        st.caption(
-            ":material/warning: Its noise came from a seed: good for teaching, not for real "
-            "people's data."
-        )
+        words += " :material/warning: The noise came from a seed: for teaching only."
+    st.caption(words)

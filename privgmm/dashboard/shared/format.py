@@ -16,6 +16,7 @@ __all__ = [
     "number_in_words",
     "spreads_apart",
     "times_short",
+    "with_error",
 ]
 
 _MARKS = frozenset("\\`*_[]<$:~")
@@ -63,6 +64,27 @@ def number_in_words(value: float, digits: int = 4) -> str:
         return sign + (text.rstrip("0").rstrip(".") if "." in text else text)
     ten = f"10{str(power).translate(_SUPERSCRIPTS)}"
     return f"{sign}{ten}" if float(lead) == 1 else f"{sign}{float(lead):g} × {ten}"
+
+
+def with_error(value: float, error: float) -> str:
+    """A number and how far it may be off, or how far it spreads.
+
+    Two digits of that, and of the number as many as mean something then, at most four.
+
+    Examples
+    --------
+    >>> with_error(167.914, 0.118), with_error(66.27, 10.2), with_error(-0.002925, 2.5e-4)
+    ('167.9 ± 0.12', '66 ± 10', '(−2.92 ± 0.25) × 10⁻³')
+    >>> with_error(0.0938, 1.0), with_error(0.5, 0.0)
+    ('0.1 ± 1', '0.5 ± 0')
+    """
+    top = max(abs(value), error)
+    power = math.floor(math.log10(top)) if top > 0 else 0
+    if not -3 < power < 6:
+        inner = with_error(value / 10.0**power, error / 10.0**power)
+        return f"({inner}) × 10{str(power).translate(_SUPERSCRIPTS)}"
+    meant = value if error == 0 else round(value, 1 - math.floor(math.log10(error)))
+    return f"{number_in_words(meant)} ± {number_in_words(error, 2)}"
 
 
 def times_short(needed: float, have: int) -> str:

@@ -46,6 +46,7 @@ _LOOK = """
   opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
 [data-testid="stMetricValue"] { font-size: 1.45rem; }
 .st-key-split > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
+.st-key-rail > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
 .st-key-sharing > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
 .st-key-answers > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
   { flex-wrap: wrap; }
@@ -55,6 +56,12 @@ _LOOK = """
   { min-width: min(100%, 15rem); }
 .st-key-sharing > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
   { min-width: min(100%, 14rem); }
+.st-key-rail > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:first-child
+  { flex: 1 1 12.5rem; min-width: 12.5rem; }
+.st-key-rail > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child
+  { flex: 3 1 20rem; min-width: min(100%, 20rem); }
+@media (max-width: 1200px) { .block-container:has(.st-key-rail)
+  { padding-left: 2rem; padding-right: 2rem; } }
 [class*="st-key-hidden-"] { display: none; }
 .privgmm-lesson { border-left: 0.3rem solid #D55E00; background: rgba(213, 94, 0, 0.10);
   border-radius: 0.5rem; padding: 0.9rem 1.2rem; margin-top: 0.4rem;

@@ -60,6 +60,7 @@ MOVES = (
     Move("Explore", "select_slider", "epsilon", (0.5, 2.0, 0.2, 5.0, 0.7, 10.0), MILLION),
     Move("Explore", "select_slider", "delta", (1e-8, 1e-5, 1e-10, 1e-7), MILLION),
     Move("Explore", "number_input", "k", (3, 4, 5, 1), MILLION),
+    Move("Look_again", "slider", "look_k", (1, 2, 5, 8)),
     Move("How_it_works", "slider", "step", (2, 3, 4, 5, 6, 7)),
     Move("Theorem_1_8", "select_slider", "zoom", (1, 10, 100, 10_000)),
     Move("Theorem_1_8", "number_input", "x2", (0.1, 0.9, -1.3, 2.0)),

@@ -34,6 +34,7 @@ __all__ = [
     "image_figure",
     "image_words",
     "path_figure",
+    "rows_figure",
 ]
 
 _Scale = list[list[float | str]]
@@ -135,7 +136,7 @@ def image_figure(
     _add_finest(figure, image)
     if rows is not None:
         flat = finite_array(rows, "rows", (None, None))[:, list(axes)]
-        _add_histogram(figure, flat, image, top, _GREY_ON_DARK if dark else _GREY)
+        _add_histogram(figure, flat, image, top, _GREY_ON_DARK if dark else _GREY, col=2)
     dressed(figure, height)
     spans = [(float(one[0]), float(one[-1])) for one in (image.x, image.y)]
     figure.update_xaxes(range=spans[0], title_text=image.columns[0])
@@ -144,6 +145,37 @@ def image_figure(
     if beside:
         # above are the titles
         figure.update_layout(margin={"t": 40}, legend={"yanchor": "top", "y": -0.12})
+    return figure
+
+
+def rows_figure(
+    rows: npt.ArrayLike,
+    image: DensityImage,
+    *,
+    axes: Sequence[int] = (0, 1),
+    height: int = 520,
+    dark: bool = False,
+) -> go.Figure:
+    """The data on the grid of an image, in shades of its peak, to be held beside it. NOT private.
+
+    Parameters
+    ----------
+    rows : array-like (n, d)
+    image : DensityImage
+    axes : two column numbers
+        Those of the image, in the rows.
+    height : int
+        Pixels.
+    dark : bool
+        Whether the ground is dark.
+    """
+    figure = make_subplots(rows=1, cols=1)
+    flat = finite_array(rows, "rows", (None, None))[:, list(axes)]
+    top = float(image.densities.max())
+    _add_histogram(figure, flat, image, top, _GREY_ON_DARK if dark else _GREY, col=1)
+    dressed(figure, height)
+    figure.update_xaxes(range=[float(image.x[0]), float(image.x[-1])], title_text=image.columns[0])
+    figure.update_yaxes(range=[float(image.y[0]), float(image.y[-1])], title_text=image.columns[1])
     return figure
 
 
@@ -205,7 +237,7 @@ def _add_finest(figure: go.Figure, image: DensityImage) -> None:
 
 
 def _add_histogram(
-    figure: go.Figure, rows: Array, image: DensityImage, top: float, scale: _Scale
+    figure: go.Figure, rows: Array, image: DensityImage, top: float, scale: _Scale, col: int
 ) -> None:
     edges = [_edges(one) for one in (image.x, image.y)]
     counts = np.histogram2d(rows[:, 0], rows[:, 1], bins=edges)[0].T
@@ -221,7 +253,7 @@ def _add_histogram(
         name=f"{len(rows):,} rows",
         hoverinfo="skip",
         row=1,
-        col=2,
+        col=col,
     )
 
 
@@ -331,7 +363,7 @@ def path_figure(fits: Sequence[SketchFit | Tried], *, height: int = 420) -> go.F
         cols=1,
         shared_xaxes=True,
         vertical_spacing=0.12,
-        subplot_titles=["Misfit: above the line, so many do not explain the rows", "Criterion"],
+        subplot_titles=["Misfit: noise stays below the line", "Criterion"],
     )
     colours = [PRIVATE.colour if at == best else OUTSIDE for at in range(len(fits))]
     figure.add_bar(

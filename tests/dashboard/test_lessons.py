@@ -16,6 +16,14 @@ from privgmm.dashboard.shared import jobs as waiting
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
 STATES: dict[str, dict[str, str | list[str]]] = {
+    "Look_again": {
+        "look_from": "Example",
+        "look_k": "2",
+        "look_type": "Tied",
+        "look_at": "Known values",
+        "known": "weight",
+        "given_1": "70",
+    },
     "How_it_works": {"film": "Averaging", "step": "3"},
     "Theorem_1_8": {
         "zoom": "100×",
@@ -49,6 +57,7 @@ STATES: dict[str, dict[str, str | list[str]]] = {
 """For each page, what an address can hold: all of it, away from the defaults where possible."""
 
 CONTROLS = {
+    "Look_again": {"look_from", "look_k", "look_type", "look_at", "known", "given_1"},
     "How_it_works": {"film"},
     "Theorem_1_8": {"zoom", "x1", "turn2", "dimensions", "kinds", "ratio"},
     "Planner": {"solve", "components", "budget", "failure", "accuracy", "weight", "allow"},

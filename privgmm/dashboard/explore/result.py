@@ -74,6 +74,10 @@ def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
     )
     _show_numbers(outcome, dataset, result.mixture)
     _show_misfit(result)
+    if result.sketch is not None:
+        st.page_link(
+            "pages/Look_again.py", label="Look again: it costs nothing", icon=":material/replay:"
+        )
 
 
 def _show_misfit(result: Release) -> None:

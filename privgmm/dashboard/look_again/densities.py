@@ -8,7 +8,7 @@ from privgmm.dashboard.look_again.looks import curve_of, image_of
 from privgmm.dashboard.look_again.scene import Scene, draw, offer, relabelled
 from privgmm.dashboard.shared.format import escaped, number_in_words
 from privgmm.dashboard.shared.jobs import is_known, patience, watch
-from privgmm.figures.picture import curve_figure, image_figure, image_words
+from privgmm.figures.picture import curve_figure, image_figure, image_words, rows_figure
 from privgmm.stages.sketch.picture import DensityCurve, DensityImage
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 
@@ -33,16 +33,32 @@ def show_two_columns(scene: Scene, sketch: PrivateSketch) -> None:
         persist_state="session",
         help="Ellipses at one and two standard deviations, and where each mean lies",
     )
+    dark = st.context.theme.type == "dark"
     figure = image_figure(
         image,
         mixture=scene.mixture if overlay else None,
         errors=scene.look.errors if overlay else None,
         axes=scene.axes,
-        rows=scene.rows,
         height=460,
-        dark=st.context.theme.type == "dark",
+        dark=dark,
     )
-    draw(relabelled(figure, {"mixture": scene.label}), key="look_image", alt=image_words(image))
+    public, curators = st.container(), None
+    if scene.with_rows:
+        public, curators = st.container(key="beside").columns(2)
+        # the rows are shaded alike, so one scale would do, and there is no room for two
+        figure.update_traces(showscale=False, selector={"type": "heatmap"})
+        public.markdown(":green-background[:material/public: **May be published**]")
+    with public:
+        draw(relabelled(figure, {"mixture": scene.label}), key="look_image", alt=image_words(image))
+    if curators is not None and scene.rows is not None:
+        with curators:
+            st.markdown(":red-background[:material/lock: **NOT private: the rows**]")
+            draw(
+                rows_figure(scene.rows, image, axes=scene.axes, height=460, dark=dark),
+                key="look_rows_image",
+                alt=f"Histogram of the real rows, {image.columns[0]} across and "
+                f"{image.columns[1]} up. Not private.",
+            )
     _who_may_see(scene, f"{escaped(image.columns[0])} and {escaped(image.columns[1])}")
     _trust(image)
     offer(
@@ -59,8 +75,9 @@ def _trust(image: DensityImage) -> None:
     names = [escaped(name) for name in image.columns]
     st.markdown(
         f"**How far to trust it.** Noise and sampling misplace about "
-        f"**{number_in_words(100 * image.expected_variation, 2)}%** of the rows. Details narrower "
-        f"than {across} in {names[0]} or {up} in {names[1]} were not looked at (the small cross). "
+        f"**{number_in_words(100 * image.expected_variation, 2)}%** of the rows. The sketch does "
+        f"not see details narrower than {across} in {names[0]} or {up} in {names[1]} (the small "
+        "cross): those are the fitted mixture's. "
         + (
             ""
             if image.plane_seen
@@ -97,8 +114,8 @@ def show_one_column(scene: Scene, sketch: PrivateSketch) -> None:
     st.markdown(
         "**How far to trust it.** Noise and sampling misplace about "
         f"**{number_in_words(100 * curve.expected_variation, 2)}%** of the rows; the band is two "
-        f"standard errors. Details narrower than {number_in_words(curve.resolution, 2)} were not "
-        "looked at."
+        "standard errors. The sketch does not see details narrower than "
+        f"{number_in_words(curve.resolution, 2)}: those are the fitted mixture's."
     )
     offer(
         st.container(horizontal=True),
@@ -122,7 +139,7 @@ def _who_may_see(scene: Scene, what: str) -> None:
     if scene.with_rows:
         st.markdown(
             ":red-background[:material/lock: **NOT private**] Grey is counted from the real rows, "
-            "for the curator alone. Orange may be published; the button below gives it alone."
+            "for the curator alone. Orange may be published, and is all that the button gives."
         )
     else:
         st.caption(f":material/public: The density of {what} may be published.")

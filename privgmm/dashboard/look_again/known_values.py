@@ -60,13 +60,7 @@ def show_known_values(scene: Scene) -> None:
     st.markdown(_in_words(then, before, left, said))
     shown = _axes(scene, rest)
     draw(
-        _figure(
-            then,
-            before,
-            left,
-            shown,
-            f"where {all_of(names)} {'are' if len(names) > 1 else 'is'} known",
-        ),
+        _figure(then, before, left, shown, f"where {all_of(names)} {verb} known"),
         key="look_known",
         alt=f"Where {said}: "
         + figure_alt_text(private=then, axes=shown, columns=left).replace(PRIVATE.label, "Fit"),

@@ -104,11 +104,13 @@ def _look(paid: Paid, controls: DeltaGenerator, picture: DeltaGenerator) -> None
             _say_no_sketch(paid)
             _show(Scene(paid, as_released(paid), axes, with_rows), None)
             return
-        path = path_of(paid.sketch, chosen[1], chosen[0])
-        found = _found(paid, paid.sketch, path, *chosen)
+        k, kind = chosen
+        found = _found(paid, paid.sketch, k, kind)
+        # asked again: what was found may call for more
+        path = path_of(paid.sketch, kind, k)
         tried = Path(choice_from(path), complete=not still_open(path))
         with best:
-            _say_best(tried, chosen[0])
+            _say_best(tried, k)
         if found is None:
             return
         scene_line(_scene_in_words(paid, found))
@@ -188,14 +190,9 @@ def _choose_rows(paid: Paid) -> bool:
     )
 
 
-def _found(
-    paid: Paid,
-    sketch: PrivateSketch,
-    path: list[Future[Tried]],
-    k: int,
-    kind: CovarianceType,
-) -> Look | None:
+def _found(paid: Paid, sketch: PrivateSketch, k: int, kind: CovarianceType) -> Look | None:
     """The fit that was asked for, or None and how far it is."""
+    path = path_of(sketch, kind, k)
     patience(path[:k], _SECONDS)
     done = sum(is_known(answer) for answer in path[:k])
     if done < k:

@@ -48,12 +48,14 @@ _LOOK = """
 .st-key-split > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
 .st-key-rail > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
 .st-key-sharing > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
+.st-key-beside > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"],
 .st-key-answers > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
   { flex-wrap: wrap; }
 .st-key-answers > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
   { min-width: max(8rem, 40%); }
 .st-key-split > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
   { min-width: min(100%, 15rem); }
+.st-key-beside > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"],
 .st-key-sharing > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
   { min-width: min(100%, 14rem); }
 .st-key-rail > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:first-child

@@ -82,6 +82,13 @@ LESSONS: tuple[Lesson, ...] = (
         "Audit",
     ),
     Lesson(
+        "Paid once, looked at often",
+        "One noisy picture of 30,000 people is public. Guess first: how many groups are there? Then "
+        "look at *How many?*, and say why nobody had to pay for it.",
+        {"look_from": "Example", "look_k": "3", "look_at": "Two columns"},
+        "Look_again",
+    ),
+    Lesson(
         "Half the promise, how many more rows?",
         "These are the rows that ε = 1 takes. Guess what ε = 0.5 takes, for each method; then turn "
         "on What if.",

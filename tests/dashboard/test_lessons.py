@@ -57,7 +57,7 @@ STATES: dict[str, dict[str, str | list[str]]] = {
 """For each page, what an address can hold: all of it, away from the defaults where possible."""
 
 CONTROLS = {
-    "Look_again": {"look_from", "look_k", "look_type", "look_at", "known", "given_1"},
+    "Look_again": {"look_from", "look_k", "look_type", "known", "given_1"},
     "How_it_works": {"film"},
     "Theorem_1_8": {"zoom", "x1", "turn2", "dimensions", "kinds", "ratio"},
     "Planner": {"solve", "components", "budget", "failure", "accuracy", "weight", "allow"},
@@ -65,15 +65,19 @@ CONTROLS = {
 }
 """What a lesson hides; what is left, such as the film's Play, is what it is about."""
 
+_TURNS = {"Look_again": 3}
+"""Where one answer leads to the next: how many come one after another."""
+
 
 def _open(page: str, **query: str | list[str]) -> AppTest:
     app = AppTest.from_file(APP, default_timeout=120)
     for name, value in query.items():
         app.query_params[name] = value
     app.switch_page(f"pages/{page}.py").run()
-    foresight.BOARD.settle()
-    waiting.BOARD.settle()
-    app.run()
+    for _ in range(_TURNS.get(page, 1)):
+        foresight.BOARD.settle()
+        waiting.BOARD.settle()
+        app.run()
     assert not app.exception
     return app
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import NamedTuple
 
 import streamlit as st
@@ -28,7 +27,7 @@ from privgmm.dashboard.shared.lessons import (
     written,
 )
 from privgmm.errors import PrivGMMError
-from privgmm.stages.sketch.choice import MOST_OFFERED, Choice, Tried
+from privgmm.stages.sketch.choice import MOST_OFFERED, Choice
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.structures import CovarianceType
@@ -99,13 +98,17 @@ def _look(paid: Paid, controls: DeltaGenerator, picture: DeltaGenerator) -> None
         best = st.container()
         axes, with_rows = _choose_axes(paid), _choose_rows(paid)
     with picture:
+        band = st.container()
+        view = _choose_view(paid)
         if paid.sketch is None or chosen is None:
             best.caption(f"As released: {components_in_words(paid.mixture.n_components)}.")
-            _say_no_sketch(paid)
-            _show(Scene(paid, as_released(paid), axes, with_rows), None)
+            with band:
+                _say_no_sketch(paid)
+            _show(view, Scene(paid, as_released(paid), axes, with_rows))
             return
         k, kind = chosen
-        found = _found(paid, paid.sketch, k, kind)
+        with band:
+            found = _found(paid, paid.sketch, k, kind)
         # asked again: what was found may call for more
         path = path_of(paid.sketch, kind, k)
         tried = Path(choice_from(path), complete=not still_open(path))
@@ -113,9 +116,10 @@ def _look(paid: Paid, controls: DeltaGenerator, picture: DeltaGenerator) -> None
             _say_best(tried, k)
         if found is None:
             return
-        scene_line(_scene_in_words(paid, found))
-        _show_verdict(found)
-        _show(Scene(paid, found, axes, with_rows), paid.sketch, tried)
+        with band:
+            scene_line(_scene_in_words(paid, found))
+            _show_verdict(found)
+        _show(view, Scene(paid, found, axes, with_rows), tried)
     if not tried.complete:
         watch(still_open(path))
 
@@ -290,25 +294,30 @@ def _say_no_sketch(paid: Paid) -> None:
     st.page_link("app.py", label="Explore", icon=":material/explore:")
 
 
-def _show(scene: Scene, sketch: PrivateSketch | None, tried: Path | None = None) -> None:
-    """The choice of a view, and the view."""
+def _choose_view(paid: Paid) -> str:
+    """What to see. In a lesson too: it is what there is to do."""
     views = [FIT]
-    if sketch is not None:
-        views += [HOW_MANY, *([TWO] if scene.paid.n_features > 1 else []), ONE]
-    views += [*([KNOWN] if scene.paid.n_features > 1 else []), SYNTHETIC]
+    if paid.sketch is not None:
+        views += [HOW_MANY, *([TWO] if paid.n_features > 1 else []), ONE]
+    views += [*([KNOWN] if paid.n_features > 1 else []), SYNTHETIC]
     if st.session_state.get("look_at") not in (None, *views):
         del st.session_state["look_at"]
-    with controls_panel("view", border=False):
-        view = st.segmented_control(
-            "What to see",
-            views,
-            default=FIT,
-            required=True,
-            key="look_at",
-            label_visibility="collapsed",
-            bind="query-params",
-            persist_state="session",
-        )
+    view = st.segmented_control(
+        "What to see",
+        views,
+        default=FIT,
+        required=True,
+        key="look_at",
+        label_visibility="collapsed",
+        bind="query-params",
+        persist_state="session",
+    )
+    return str(view)
+
+
+def _show(view: str, scene: Scene, tried: Path | None = None) -> None:
+    """The view."""
+    sketch = scene.paid.sketch
     if view == HOW_MANY and tried is not None and tried.choice is not None:
         show_path(tried.choice, complete=tried.complete)
     elif view == TWO and sketch is not None:

@@ -83,8 +83,8 @@ LESSONS: tuple[Lesson, ...] = (
     ),
     Lesson(
         "Paid once, looked at often",
-        "One noisy picture of 30,000 people is public. Guess first: how many groups are there? Then "
-        "look at *How many?*, and say why nobody had to pay for it.",
+        "This noisy picture of 30,000 people is public. Guess first: how many groups are there? "
+        "Then open How many?, and say why nobody had to pay for it.",
         {"look_from": "Example", "look_k": "3", "look_at": "Two columns"},
         "Look_again",
     ),

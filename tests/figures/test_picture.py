@@ -14,6 +14,7 @@ from privgmm.figures.picture import (
     image_figure,
     image_words,
     path_figure,
+    rows_figure,
 )
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.picture import DensityCurve, DensityImage
@@ -79,6 +80,33 @@ def test_an_image_is_drawn_with_its_numbers() -> None:
     assert finest.y[4] - finest.y[3] == pytest.approx(0.4)
     assert not any("rows" in (name or "") for name in names)
     assert figure.layout.xaxis.title.text == "a"
+
+
+def test_rows_by_themselves_lie_on_the_grid_of_the_image() -> None:
+    """Every row in the window is counted, in the shade that its share of the peak has."""
+    image, rows = pictured(), TRUTH.sample(5_000, rng=2)
+    figure = rows_figure(rows, image, dark=True)
+    (heat,) = figure.data
+    assert heat.name == "5,000 rows"
+    assert (heat.x == image.x).all()
+    assert figure.layout.xaxis.range == (X[0], X[-1])
+    cell = float((X[1] - X[0]) * (Y[1] - Y[0]))
+    counted = np.asarray(heat.z) ** 2 * float(image.densities.max()) * cell * len(rows)
+    full = np.asarray(heat.z) < 1
+    assert counted[full] == pytest.approx(np.round(counted[full]), abs=1e-6)
+    assert counted.sum() <= len(rows) + 1e-6
+
+
+def test_what_is_dense_stands_out_from_the_ground() -> None:
+    """From white to dark on a light page, from black to light on a dark one."""
+
+    def brightness(scale: object) -> int:
+        peak = scale[-1][1]  # type: ignore[index]
+        return sum(int(part) for part in peak.removeprefix("rgba(").split(",")[:3])
+
+    light, dark = (image_figure(pictured(), dark=on).data[0].colorscale for on in (False, True))
+    assert brightness(light) < 200
+    assert brightness(dark) > 600
 
 
 def test_rows_beside_an_image_are_marked() -> None:

@@ -265,7 +265,8 @@ def _show_verdict(look: Look) -> None:
         if look.suggestion is not None:
             more, kind = look.suggestion
             st.button(
-                f"Try {components_in_words(more)}",
+                f"Try {components_in_words(more)}"
+                + (f", {_TYPES[kind][0].lower()}" if kind != look.covariance_type else ""),
                 key="look_try",
                 icon=":material/arrow_forward:",
                 on_click=_take,
@@ -302,16 +303,18 @@ def _choose_view(paid: Paid) -> str:
     views += [*([KNOWN] if paid.n_features > 1 else []), SYNTHETIC]
     if st.session_state.get("look_at") not in (None, *views):
         del st.session_state["look_at"]
-    view = st.segmented_control(
-        "What to see",
-        views,
-        default=FIT,
-        required=True,
-        key="look_at",
-        label_visibility="collapsed",
-        bind="query-params",
-        persist_state="session",
-    )
+    # a container of its own lets it wrap where there is little room
+    with st.container(key="views"):
+        view = st.segmented_control(
+            "What to see",
+            views,
+            default=FIT,
+            required=True,
+            key="look_at",
+            label_visibility="collapsed",
+            bind="query-params",
+            persist_state="session",
+        )
     return str(view)
 
 
@@ -335,7 +338,8 @@ def _show(view: str, scene: Scene, tried: Path | None = None) -> None:
 def _scene_in_words(paid: Paid, look: Look) -> str:
     """What a lesson's link has set, in a line."""
     kind = _TYPES[look.covariance_type][0].lower()
-    return f"{paid.title}, {components_in_words(look.n_components)}, shape {kind}."
+    title = escaped(paid.title[0].upper() + paid.title[1:])
+    return f"{title}, {components_in_words(look.n_components)}, shape {kind}."
 
 
 _WRITERS: dict[str, Writer] = {

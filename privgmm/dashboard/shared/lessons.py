@@ -83,8 +83,8 @@ LESSONS: tuple[Lesson, ...] = (
     ),
     Lesson(
         "Paid once, looked at often",
-        "This noisy picture of 30,000 people is public. Guess first: how many groups are there? "
-        "Then open How many?, and say why nobody had to pay for it.",
+        "This picture of 30,000 people may be published. Everything else on the page comes from the "
+        "same noisy numbers. Why does none of it cost more privacy?",
         {"look_from": "Example", "look_k": "3", "look_at": "Two columns"},
         "Look_again",
     ),

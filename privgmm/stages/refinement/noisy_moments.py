@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -35,6 +35,7 @@ from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "PreparedRefinement",
+    "Pull",
     "Refinement",
     "Solution",
     "add_moments",
@@ -502,6 +503,20 @@ def _moved(current: Mixture, step: Array) -> Mixture:
 _Features = Callable[[Array, Mixture, float], tuple[Array, Array]]
 
 
+class Pull(NamedTuple):
+    """What else is known of a mixture, besides moments, in its local coordinates.
+
+    Parameters
+    ----------
+    information : array (P, P)
+    downhill : array (P,)
+        Minus the gradient of half the squared misfit.
+    """
+
+    information: Array
+    downhill: Array
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Solution:
     """The mixture that explains noisy moments, and how well it is pinned down.
@@ -527,7 +542,7 @@ def solve_moments(
     deviations: Array,
     n_rows: int,
     *,
-    prior: float | Array = 1.0,
+    prior: float | Callable[[Mixture], Pull] = 1.0,
     iterations: int = 25,
     features: _Features = cut_features,
 ) -> Solution:
@@ -545,10 +560,10 @@ def solve_moments(
         Standard deviation of the noise on each of `target`.
     n_rows : int
         n, for the weight of sampling error against noise.
-    prior : float or array (P, P)
+    prior : float or callable
         Standard deviation, in local coordinates, of how far the answer may lie from `public`; it
-        only speaks where the moments do not. Or the information, in local coordinates, that
-        `public` itself rests on.
+        only speaks where the moments do not. Or what pulls at any mixture besides the moments,
+        for example the misfit of a sketch that is known already.
     features : callable
         What a row contributes: `cut_features` or `winsorised_features`.
 
@@ -561,6 +576,9 @@ def solve_moments(
     scores) finds the candidate that matches. Where components hardly overlap and R is large
     this is one maximum-likelihood step.
 
+    A pull is asked for anew at every candidate, so what is found minimises the misfit of the
+    moments and of whatever pulls together, however far `public` is from it.
+
     It never raises, whatever the noise made of the moments: where a step cannot be taken, the last
     mixture stands, and has not converged.
     """
@@ -568,8 +586,7 @@ def solve_moments(
     bits = _QUADRATURE_BITS + (n_rows > 300_000) + (n_rows > 3_000_000)
     points, mass = _normal_points(public.n_features, bits)
     current, travelled = public, np.zeros(k * width)
-    pull = np.eye(k * width) * prior**-2 if isinstance(prior, float) else prior
-    moved, normal = math.inf, pull
+    moved, normal = math.inf, np.eye(k * width)
     for _ in range(iterations):
         expected = _exact_moments(current, public)
         slope = np.zeros((k * width, k * width))
@@ -589,10 +606,14 @@ def solve_moments(
         covariance = (second - np.outer(mean, mean)) / n_rows
         covariance[np.diag_indices_from(covariance)] += np.tile(deviations**2, k)
         try:
+            if callable(prior):
+                pull = prior(current)
+            else:
+                pull = Pull(np.eye(k * width) * prior**-2, -travelled * prior**-2)
             whitened = np.linalg.solve(covariance, slope)
-            normal = slope.T @ whitened + pull
-            gradient = whitened.T @ (target.reshape(-1) - mean) - pull @ travelled
-            step = np.linalg.solve(normal, gradient)
+            normal = slope.T @ whitened + pull.information
+            downhill = whitened.T @ (target.reshape(-1) - mean) + pull.downhill
+            step = np.linalg.solve(normal, downhill)
             length = np.abs(step).max()
             if length > _STEP_LIMIT:
                 step *= _STEP_LIMIT / length

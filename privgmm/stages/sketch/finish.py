@@ -3,9 +3,9 @@
 The misfit of the first sketch is public, and so the way to go on may depend on it. Every way costs
 the same, one Gaussian mechanism of the stage's multiplier in all, fixed in the plan beforehand:
 
-- a Gaussian mixture explains the rows: a second sketch, averaged with the first, or one refinement
-  step, with the first sketch's information as its prior, whichever leaves the smaller error at the
-  mixture that was fitted (`second_look`);
+- a Gaussian mixture explains the rows: a second sketch, averaged with the first, or refinement by
+  moments that are explained together with the first sketch, whichever leaves the smaller error at
+  the mixture that was fitted (`second_look`);
 - no such mixture explains them, as with most real tables: a rich mixture by noisy EM, its
   projections to k components, a vote among them, and some more noisy EM from the winner; where
   the noise would drown a rich mixture, a vote among starts that the sketch gives, and noisy EM.
@@ -14,6 +14,7 @@ the same, one Gaussian mechanism of the stage's multiplier in all, fixed in the 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -52,8 +53,7 @@ from privgmm.stages.sketch.fitting import (
     NARROWEST,
     FrameFit,
     chi_square,
-    fit_path,
-    information_in_local_coordinates,
+    pull_of,
     refit,
 )
 from privgmm.stages.sketch.private_sketch import PrivateSketch
@@ -62,7 +62,7 @@ from privgmm.stages.sketch.second_look import (
     UNTOLD,
     SecondLook,
     compare_looks,
-    refining_moments,
+    refining_steps,
 )
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage, Work
@@ -92,8 +92,6 @@ _NORM = 1.75
 _MORE_COMPONENTS = 3
 FAINTEST = 0.1
 """Of the longest wave in a direction: with less, rows lie far outside the frame."""
-_FAINT = 1e-3
-"""A weak pull, for directions in which the sketch says nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,9 +170,11 @@ class Finish(Stage):
         far[1, 0] = 100.0
         public = Mixture([0.5, 0.5], far, np.stack([np.eye(n_features)] * 2))
         alone = (1 - _VOTE_ALONE) / _STEPS_ALONE
-        steps = (1.0, _RICH / _RICH_STEPS, _LAST / _LAST_STEPS, alone)
+        steps = (_RICH / _RICH_STEPS, _LAST / _LAST_STEPS, alone)
+        refining = refining_steps(n_features)
         return (
             *self.again.row_sums(n_features),
+            *(moment_row_sums(self.part(share), moments, public) for share, moments in refining),
             *(moment_row_sums(self.part(share), Moments(3.0), public) for share in steps),
             *(vote_row_sums(self.part(share), n_features) for share in (_VOTE, _VOTE_ALONE)),
         )
@@ -182,7 +182,7 @@ class Finish(Stage):
     def prepare(self, work: Work, public: PrivateSketch) -> PreparedFinish:
         """Fit the sketch, with as many components as it asks for; no row is looked at yet."""
         if not self.choose:
-            return PreparedFinish(self, work, public, fit_path(public, self.n_components)[-1])
+            return PreparedFinish(self, work, public, public.fit(self.n_components).in_frame)
         fit = public.choose(self.n_components).in_frame
         return PreparedFinish(self.settled(fit.n_components), work, public, fit, self.n_components)
 
@@ -307,38 +307,44 @@ class PreparedFinish:
         return rows, Persons.of(len(rows), self.work.member)
 
     def _refined(self, source: NoiseSource) -> tuple[Mixture, Callable[[], Array]]:
-        """One step on winsorised moments; the sketch's own fit if that made things worse.
+        """Steps on winsorised moments; one that made things worse does not count.
 
         Beside the mixture, what computes the covariance of its errors.
 
-        The guard looks at published numbers only: the step must have converged, and the mixture
-        must not explain the first sketch much worse than its own fit does.
+        Each step finds the mixture that explains the first sketch and its own moments best, both
+        together. The guard looks at published numbers only: the step must have converged, and its
+        mixture must not explain the first sketch much worse than the sketch's own fit does.
         """
         rows, persons = self._rows
         d, n = self.stage.n_features, len(persons)
-        moments = refining_moments(d)
-        noisy = noisy_moments_of(
-            rows, self.fit.mixture, moments, persons, self.stage.multiplier, source
-        )
-        known = information_in_local_coordinates(self.fit)
-        deviations = moments.deviations(self.stage.multiplier, d) / n
-        found = solve_moments(
-            self.fit.mixture,
-            noisy / n,
-            moments.radius,
-            deviations,
-            n,
-            prior=known + _FAINT * np.eye(len(known)),
-            iterations=15,
-            features=winsorised_features,
-        )
         size = self.fit.parameters.size
-        rise = chi_square(self.first, found.mixture) - self.fit.chi_square
-        if not found.converged or rise > size + 4 * math.sqrt(2 * size):
-            return self.fit.mixture, self.fit.compute_local_covariance
-        return found.mixture, lambda: after_refinement(
-            self.first, found.mixture, moments.radius, deviations, winsorised_features
-        )
+        mixture, covariance = self.fit.mixture, self.fit.compute_local_covariance
+        for share, moments in refining_steps(d):
+            multiplier = self.stage.part(share)
+            noisy = noisy_moments_of(rows, mixture, moments, persons, multiplier, source)
+            deviations = moments.deviations(multiplier, d) / n
+            found = solve_moments(
+                mixture,
+                noisy / n,
+                moments.radius,
+                deviations,
+                n,
+                prior=pull_of(self.first, mixture),
+                iterations=15,
+                features=winsorised_features,
+            )
+            rise = chi_square(self.first, found.mixture) - self.fit.chi_square
+            if found.converged and rise <= size + 4 * math.sqrt(2 * size):
+                mixture = found.mixture
+                covariance = functools.partial(
+                    after_refinement,
+                    self.first,
+                    mixture,
+                    moments.radius,
+                    deviations,
+                    winsorised_features,
+                )
+        return mixture, covariance
 
     def _by_rich_mixture(
         self, source: NoiseSource
@@ -355,15 +361,16 @@ class PreparedFinish:
         stage = self.stage
         rows, persons = self._rows
         k, d, n = stage.n_components, stage.n_features, len(persons)
-        path = fit_path(self.first, min(k + _MORE_COMPONENTS, stage.shape.most_components(d)))
-        largest = path[-1].mixture
+        longest = min(k + _MORE_COMPONENTS, stage.shape.most_components(d))
+        path = [one.in_frame.mixture for one in self.first.path(longest)]
+        largest = path[-1]
         sketch, vote, last = self.first, _VOTE_ALONE, 1 - _VOTE_ALONE
         steps, averaged, narrow = _STEPS_ALONE, _AVERAGED_ALONE, _NARROW_ALONE
         candidates = [
             self.fit.mixture,
             *projections(largest, k, seeds=(1, 2), most=1),
             # where k components are more than the sketch can tell apart, fewer are safer
-            *(split_to(path[j - 1].mixture, k) for j in sorted({1, k // 2, k - 1}) if 0 < j < k),
+            *(split_to(path[j - 1], k) for j in sorted({1, k // 2, k - 1}) if 0 < j < k),
         ]
         room = _rich_room(stage)
         if room > k:
@@ -392,7 +399,7 @@ class PreparedFinish:
         clip = min(max(clip, _LEAST_CLIP), _MOST_CLIP)
         shown = candidates
         if clip < _EARLY_CLIP:
-            shown = [_before_background(one, path[0].mixture) for one in candidates]
+            shown = [_before_background(one, path[0]) for one in candidates]
         chosen = preferred(
             rows,
             shown,

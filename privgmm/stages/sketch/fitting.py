@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ from privgmm.arrays import (
 )
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture, cholesky_of_root
+from privgmm.stages.refinement.noisy_moments import Pull
 from privgmm.stages.sketch import kernels
 from privgmm.stages.sketch.structures import (
     FULL,
@@ -56,7 +57,7 @@ __all__ = [
     "feature_law",
     "fit",
     "fit_path",
-    "information_in_local_coordinates",
+    "pull_of",
     "refit",
     "warm",
 ]
@@ -818,22 +819,15 @@ def _of_mixture(mixture: Mixture, d: int) -> Array:
     return pack(mixture.weights, mixture.means, mixture.cholesky)
 
 
-def information_in_local_coordinates(found: FrameFit) -> Array:
-    """The fit's information (P, P) in a mixture's local coordinates.
+def expected_information(
+    mixture: Mixture, frequencies: npt.ArrayLike, deviations: npt.ArrayLike, n_units: float
+) -> Array:
+    """The information (P, P) of a fit in local coordinates if the rows come from `mixture`.
 
     They are those in which refinement moves a mixture: per component the logarithm of its
     weight, its mean in its own units (``L^-1`` times the change), and the logarithm M of its
     covariance relative to itself (``L exp(M) L'``), as svec: the upper triangle row by row, with
     the entries off the diagonal times sqrt 2.
-    """
-    slopes = local_slopes(found.mixture.cholesky)
-    return np.asarray(slopes.T @ found.information @ slopes)
-
-
-def expected_information(
-    mixture: Mixture, frequencies: npt.ArrayLike, deviations: npt.ArrayLike, n_units: float
-) -> Array:
-    """What `information_in_local_coordinates` will be if the rows come from `mixture`.
 
     Parameters
     ----------
@@ -888,13 +882,41 @@ def feature_law(sketched: Sketched, mixture: Mixture) -> FeatureLaw:
     return FeatureLaw(information, known, np.asarray(pulls.T))
 
 
+def pull_of(sketched: Sketched, through: Mixture) -> Callable[[Mixture], Pull]:
+    """How a sketch pulls at any mixture in frame coordinates, for `solve_moments`.
+
+    Parameters
+    ----------
+    sketched : Sketched
+    through : Mixture
+        At which the covariance of the sketch is taken, once.
+    """
+    problem = _Problem.of(sketched)
+    at = _of_mixture(through, problem.d)
+    with one_blas_thread():
+        factor = problem.whitener(problem.sampling(at), 1.0)
+
+    def pull(mixture: Mixture) -> Pull:
+        theta = _of_mixture(mixture, problem.d)
+        to_theta = local_slopes(mixture.cholesky)
+        slopes = _whitened(factor, problem.slopes(theta) @ to_theta)
+        residual = _whitened(factor, problem.target - problem.predicted(theta))
+        _, towards, precision = problem.prior(theta)
+        return Pull(
+            np.asarray(slopes.T @ slopes + to_theta.T @ precision @ to_theta),
+            np.asarray(slopes.T @ residual + to_theta.T @ towards),
+        )
+
+    return pull
+
+
 def expected_errors(information: Array, weights: npt.ArrayLike) -> ExpectedErrors:
     """Median, over the errors that an information in local coordinates allows, of the worst.
 
     Parameters
     ----------
     information : array (P, P)
-        As `expected_information` or `information_in_local_coordinates` gives it.
+        As `expected_information` gives it.
     weights : array-like (k,)
         Of the mixture.
     """

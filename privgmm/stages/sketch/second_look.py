@@ -25,7 +25,7 @@ from privgmm.stages.refinement.noisy_moments import winsorised_features
 from privgmm.stages.refinement.winsorised import Moments
 from privgmm.stages.sketch.fitting import expected_information
 
-__all__ = ["FEW_COLUMNS", "UNTOLD", "SecondLook", "compare_looks", "refining_moments"]
+__all__ = ["FEW_COLUMNS", "UNTOLD", "RefiningStep", "SecondLook", "compare_looks", "refining_steps"]
 
 FEW_COLUMNS = 3
 """With more columns a second sketch never helps as much as moments."""
@@ -33,7 +33,12 @@ _WORTH = 0.85
 """Moments must leave less than this share of the error: a second sketch serves later looks too."""
 _PLACED = 1.0
 """Up to this error of the first fit its components are where they should be, about."""
-_REFINED_RADIUS = 1.6
+_WIDE, _NARROW = 1.6, 1.2
+"""Radii at which moments are winsorised, in units of sqrt(d)."""
+_FIRST_STEP = 0.15
+"""Of the account, where there are two steps."""
+_MANY_SCALES = (0.2, 0.6, 1.0)
+"""With many columns second moments have most of the error, and get most of the account."""
 
 
 class SecondLook(NamedTuple):
@@ -46,8 +51,8 @@ class SecondLook(NamedTuple):
     again : float
         After a second sketch; infinite where that is not considered.
     refined : float
-        After a step on moments; where the components are so many that it would take seconds to
-        tell, that of the first sketch.
+        After the last step on moments; where the components are so many that it would take
+        seconds to tell, that of the first sketch.
     """
 
     first: float
@@ -75,9 +80,27 @@ UNTOLD = SecondLook(math.inf, math.inf, math.inf)
 """Where nothing can be told, a second sketch is the safe way."""
 
 
-def refining_moments(n_features: int) -> Moments:
-    """The moments that a step of refinement takes."""
-    return Moments(_REFINED_RADIUS * math.sqrt(n_features))
+class RefiningStep(NamedTuple):
+    """One look at the rows through a public mixture: what it takes of the account, and what for."""
+
+    share: float
+    moments: Moments
+
+
+def refining_steps(n_features: int) -> tuple[RefiningStep, ...]:
+    """The steps of a refinement; their shares of the account add up to one.
+
+    With many columns the fit to a sketch can be far off, in places by more than the width of a
+    component: a cheap step comes first. A narrow radius, through which a coarse mixture would see
+    little, has the least noise in the last one.
+    """
+    wide, narrow = (radius * math.sqrt(n_features) for radius in (_WIDE, _NARROW))
+    if n_features <= FEW_COLUMNS:
+        return (RefiningStep(1.0, Moments(wide)),)
+    return (
+        RefiningStep(_FIRST_STEP, Moments(wide, _MANY_SCALES)),
+        RefiningStep(1 - _FIRST_STEP, Moments(narrow, _MANY_SCALES)),
+    )
 
 
 def compare_looks(
@@ -99,7 +122,7 @@ def compare_looks(
     first_noise, second_noise : array (m,)
         Standard deviations of the noise on the values of either sketch.
     multiplier : float
-        Noise of the moments, in units of their sensitivity.
+        Noise of the moments of all steps together, in units of their sensitivity.
     n_units : int
         Rows, or persons.
 
@@ -121,8 +144,8 @@ def compare_looks(
         twice = expected_information(mixture, frequencies, both, n_units)
         again = worst_component_error(np.asarray(np.linalg.inv(twice)), w)
     if len(told) <= MOST_PARAMETERS:
-        moments = refining_moments(d)
-        noise = moments.deviations(multiplier, d)
+        share, moments = refining_steps(d)[-1]
+        noise = moments.deviations(multiplier / math.sqrt(share), d)
         more = moment_information(mixture, moments.radius, noise, n_units, winsorised_features)
         shared = told @ np.linalg.solve(more.exact, more.noisy)
         bread = np.linalg.inv(told + more.noisy)

@@ -20,6 +20,7 @@ from privgmm.stages.refinement.expected_error import (
     worst_component_error,
 )
 from privgmm.stages.refinement.noisy_moments import (
+    Pull,
     Refinement,
     solve_moments,
     winsorised_features,
@@ -95,7 +96,7 @@ def test_the_information_is_that_of_the_solver(separation: float) -> None:
         radius,
         noise / n,
         n,
-        prior=1e-6 * np.eye(12),
+        prior=lambda _: Pull(1e-6 * np.eye(12), np.zeros(12)),
         iterations=1,
         features=winsorised_features,
     )

@@ -17,7 +17,13 @@ from privgmm.privacy.noise import SecureNoise, SeededNoise
 from privgmm.stages import fixed_point
 from privgmm.stages.fixed_point import Persons, rounded_sensitivity
 from privgmm.stages.refinement import noisy_moments as refinement
-from privgmm.stages.refinement.noisy_moments import Refinement, cut_sums, refine, solve_moments
+from privgmm.stages.refinement.noisy_moments import (
+    Pull,
+    Refinement,
+    cut_sums,
+    refine,
+    solve_moments,
+)
 
 PUBLIC = Mixture(
     [0.5, 0.3, 0.2],
@@ -289,6 +295,20 @@ def test_exact_moments_give_the_exact_mixture_back() -> None:
     # a plain M step from the same moments is biased far beyond that
     naive = target[:, 0] / target[:, 0].sum()
     assert np.abs(naive - TRUTH.weights).max() > 1.2e-2
+
+
+def test_what_else_is_known_is_asked_at_every_candidate() -> None:
+    """Moments that say nothing, and a pull towards one mixture from wherever the candidate is."""
+    truth, start = (Mixture([1.0], [[x]], [[[1.0]]]) for x in (0.0, 3.0))
+
+    def pull(at: Mixture) -> Pull:
+        spread = float(at.cholesky[0, 0, 0])
+        downhill = [0.0, (truth.means[0, 0] - at.means[0, 0]) / spread, -math.log(spread)]
+        return Pull(np.eye(3), np.array(downhill))
+
+    found = solve_moments(start, np.zeros((1, 3)), 3.0, np.full(3, 1e6), 100, prior=pull)
+    assert found.converged
+    assert abs(found.mixture.means[0, 0]) < 1e-2
 
 
 def test_without_information_the_public_mixture_stays() -> None:

@@ -15,11 +15,15 @@ from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.stages.sketch.second_look import refining_steps
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Bottom, Published, Work
 
 TRUTH = Mixture(
     [0.4, 0.6], [[-4.0, 0.0], [4.0, 0.0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]]
+)
+FOUR_COLUMNS = Mixture(
+    [0.4, 0.6], [np.full(4, -1.5), np.full(4, 1.5)], [np.eye(4), 0.5 * np.eye(4)]
 )
 LEFT = 0.045
 """About what epsilon 1, delta 1e-6 leave."""
@@ -133,6 +137,24 @@ def test_a_second_sketch_costs_what_the_stage_says() -> None:
     assert sigmas == [Sketch(stage.shape, stage.multiplier, stage.n_units, 2).sigma]
 
 
+def test_refinement_costs_what_the_stage_says() -> None:
+    """Two steps, of scales that a row's contribution is bounded by."""
+    explains, sigmas, stage = costs(FOUR_COLUMNS.sample(20_000, rng=2), 2)
+    assert explains
+    steps = refining_steps(4)
+    assert sum(share for share, _ in steps) == pytest.approx(1.0, rel=1e-15)
+    assert len(sigmas) == len(steps) == 2
+    told = [
+        2.0**30 * moments.sensitivity / s for s, (_, moments) in zip(sigmas, steps, strict=True)
+    ]
+    spent = math.fsum(one**2 for one in told) * stage.multiplier**2
+    assert spent == pytest.approx(1, rel=1e-6)
+    assert spent <= 1
+    # and these are the sums that an audit attacks
+    listed = {one.multiplier for one in stage.row_sums(4)}
+    assert {stage.part(share) for share, _ in steps} <= listed
+
+
 def corners(n: int) -> Array:
     """Eight clusters at the corners of a cube."""
     rng = np.random.default_rng(5)
@@ -204,11 +226,6 @@ def test_a_frame_that_collapsed_is_refused_and_not_believed(shrink: float) -> No
     data = Sketch(shape, (0.4 * LEFT) ** -0.5, 20_000, 2).prepare(work, frame).draw(source).value
     drawn = Finish(2, 2, 20_000, shape, (0.6 * LEFT) ** -0.5).prepare(work, data).draw(source)
     assert isinstance(drawn.value, Bottom)
-
-
-FOUR_COLUMNS = Mixture(
-    [0.4, 0.6], [np.full(4, -1.5), np.full(4, 1.5)], [np.eye(4), 0.5 * np.eye(4)]
-)
 
 
 @pytest.mark.parametrize("truth", [TRUTH, FOUR_COLUMNS], ids=["second sketch", "refined"])

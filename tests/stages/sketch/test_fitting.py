@@ -26,7 +26,7 @@ from privgmm.stages.sketch.fitting import (
     expected_information,
     fit,
     fit_path,
-    information_in_local_coordinates,
+    pull_of,
     refit,
 )
 from privgmm.stages.sketch.frame import Frame
@@ -295,7 +295,7 @@ def local_errors(found: FrameFit) -> Array:
 def test_errors_agree_with_the_information(paths: list[tuple[FrameFit, ...]]) -> None:
     lengths, inside = [], []
     for _, found, _ in paths:
-        information = information_in_local_coordinates(found)
+        information = np.linalg.inv(found.compute_local_covariance())
         error = local_errors(found).reshape(-1)
         lengths.append(float(error @ information @ error))
         deviation = np.sqrt(np.diag(np.linalg.inv(information)))
@@ -320,7 +320,7 @@ def test_forecasts_agree_with_the_errors(
     ratio = np.median(seen, axis=0) / forecast
     assert np.all((ratio > 0.5) & (ratio < 1.8)), ratio
     # and the fit's own information is the one expected there
-    own = information_in_local_coordinates(paths[0][1])
+    own = np.linalg.inv(paths[0][1].compute_local_covariance())
     there = expected_information(paths[0][1].mixture, first.frequencies, first.deviations, N_UNITS)
     np.testing.assert_allclose(own, there, rtol=0.02, atol=0.005 * np.abs(there).max())
 
@@ -394,6 +394,23 @@ def test_local_coordinates_are_those_of_refinement() -> None:
 
 
 # ------------------------------------------------------------------- beyond the model
+
+
+def test_a_sketch_pulls_downhill(sketches: list[Sketch]) -> None:
+    """Nothing pulls at the fit; elsewhere the pull is the slope of the misfit, prior included."""
+    found = refit(sketches[0], fit(sketches[0], 2))
+    at_fit = pull_of(sketches[0], found.mixture)(found.mixture)
+    step = np.linalg.solve(at_fit.information, at_fit.downhill)
+    assert step @ at_fit.downhill < 1e-2
+    there = expected_information(
+        TRUTH, sketches[0].frequencies, sketches[0].deviations, sketches[0].n_units
+    )
+    pull = pull_of(sketches[0], TRUTH)(TRUTH)
+    np.testing.assert_allclose(pull.information, there, rtol=1e-9, atol=1e-9 * there.max())
+    # one step from the truth ends near the fit, measured in standard errors
+    moved = noisy_moments._moved(TRUTH, np.linalg.solve(there, pull.downhill).reshape(2, -1))
+    assert chi_square(sketches[0], moved) < chi_square(sketches[0], TRUTH)
+    assert chi_square(sketches[0], moved) < found.chi_square + 1
 
 
 def test_inflation_brings_chi_square_to_its_degrees_of_freedom(sketches: list[Sketch]) -> None:

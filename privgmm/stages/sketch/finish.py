@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,6 +60,7 @@ from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.second_look import (
     FEW_COLUMNS,
     UNTOLD,
+    RefiningStep,
     SecondLook,
     compare_looks,
     refining_steps,
@@ -171,7 +172,9 @@ class Finish(Stage):
         public = Mixture([0.5, 0.5], far, np.stack([np.eye(n_features)] * 2))
         alone = (1 - _VOTE_ALONE) / _STEPS_ALONE
         steps = (_RICH / _RICH_STEPS, _LAST / _LAST_STEPS, alone)
-        refining = refining_steps(n_features)
+        refining = dict.fromkeys(
+            step for error in (0.0, math.inf) for step in refining_steps(n_features, error)
+        )
         return (
             *self.again.row_sums(n_features),
             *(moment_row_sums(self.part(share), moments, public) for share, moments in refining),
@@ -244,12 +247,13 @@ class PreparedFinish:
         """Go the way that the misfit asks for; ⊥ if the frame cannot be right."""
         if not _frame_holds(self.first, self.stage.shape):
             return Drawn(Bottom(), self.fit)
+        d = self.stage.n_features
         sketch, fit, floored = self.first, self.fit, bool(self.fit.floored.any())
         if takes_rich_route(self.fit, self.stage):
             mixture, sketch, covariance = self._by_rich_mixture(source)
             mixture, floored = widened(mixture)
-        elif self.looks.refines:
-            mixture, covariance = self._refined(source)
+        elif (looks := self.looks).refines:
+            mixture, covariance = self._refined(source, refining_steps(d, looks.first))
         else:
             sketch = self.first.averaged_with(self._second_sketch(source))
             found = self._found_again(sketch)
@@ -306,7 +310,9 @@ class PreparedFinish:
         rows = self.first.frame.to_frame(self.work.rows)
         return rows, Persons.of(len(rows), self.work.member)
 
-    def _refined(self, source: NoiseSource) -> tuple[Mixture, Callable[[], Array]]:
+    def _refined(
+        self, source: NoiseSource, steps: Sequence[RefiningStep]
+    ) -> tuple[Mixture, Callable[[], Array]]:
         """Steps on winsorised moments; one that made things worse does not count.
 
         Beside the mixture, what computes the covariance of its errors.
@@ -319,7 +325,7 @@ class PreparedFinish:
         d, n = self.stage.n_features, len(persons)
         size = self.fit.parameters.size
         mixture, covariance = self.fit.mixture, self.fit.compute_local_covariance
-        for share, moments in refining_steps(d):
+        for share, moments in steps:
             multiplier = self.stage.part(share)
             noisy = noisy_moments_of(rows, mixture, moments, persons, multiplier, source)
             deviations = moments.deviations(multiplier, d) / n

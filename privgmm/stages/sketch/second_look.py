@@ -33,10 +33,12 @@ _WORTH = 0.85
 """Moments must leave less than this share of the error: a second sketch serves later looks too."""
 _PLACED = 1.0
 """Up to this error of the first fit its components are where they should be, about."""
-_WIDE, _NARROW = 1.6, 1.2
-"""Radii at which moments are winsorised, in units of sqrt(d)."""
-_FIRST_STEP = 0.15
+_COARSE = 0.25
+"""Above this error of the first fit, moments of many columns are looked at twice."""
+_FIRST_STEP = 0.12
 """Of the account, where there are two steps."""
+_WIDE, _NARROW = 1.6, 1.25
+"""Radii at which moments are winsorised, in units of sqrt(d)."""
 _MANY_SCALES = (0.2, 0.6, 1.0)
 """With many columns second moments have most of the error, and get most of the account."""
 
@@ -87,19 +89,28 @@ class RefiningStep(NamedTuple):
     moments: Moments
 
 
-def refining_steps(n_features: int) -> tuple[RefiningStep, ...]:
+def refining_steps(n_features: int, first_error: float) -> tuple[RefiningStep, ...]:
     """The steps of a refinement; their shares of the account add up to one.
 
-    With many columns the fit to a sketch can be far off, in places by more than the width of a
-    component: a cheap step comes first. A narrow radius, through which a coarse mixture would see
-    little, has the least noise in the last one.
+    With many columns a narrow radius has the least noise. But a coarse mixture sees little through
+    it, and the fit to a sketch can be off by more than the width of a component: then a cheap step
+    with a wide radius comes first.
+
+    Parameters
+    ----------
+    n_features : int
+    first_error : float
+        Of the fit to the first sketch alone, as `SecondLook.first`.
     """
     wide, narrow = (radius * math.sqrt(n_features) for radius in (_WIDE, _NARROW))
     if n_features <= FEW_COLUMNS:
         return (RefiningStep(1.0, Moments(wide)),)
+    last = Moments(narrow, _MANY_SCALES)
+    if first_error <= _COARSE:
+        return (RefiningStep(1.0, last),)
     return (
         RefiningStep(_FIRST_STEP, Moments(wide, _MANY_SCALES)),
-        RefiningStep(1 - _FIRST_STEP, Moments(narrow, _MANY_SCALES)),
+        RefiningStep(1 - _FIRST_STEP, last),
     )
 
 
@@ -144,7 +155,7 @@ def compare_looks(
         twice = expected_information(mixture, frequencies, both, n_units)
         again = worst_component_error(np.asarray(np.linalg.inv(twice)), w)
     if len(told) <= MOST_PARAMETERS:
-        share, moments = refining_steps(d)[-1]
+        share, moments = refining_steps(d, first)[-1]
         noise = moments.deviations(multiplier / math.sqrt(share), d)
         more = moment_information(mixture, moments.radius, noise, n_units, winsorised_features)
         shared = told @ np.linalg.solve(more.exact, more.noisy)

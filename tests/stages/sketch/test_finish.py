@@ -25,6 +25,10 @@ TRUTH = Mixture(
 FOUR_COLUMNS = Mixture(
     [0.4, 0.6], [np.full(4, -1.5), np.full(4, 1.5)], [np.eye(4), 0.5 * np.eye(4)]
 )
+THIN_INSIDE = Mixture(
+    [0.3, 0.7], [np.full(4, -1.5), np.full(4, 1.5)], [0.02 * np.eye(4), np.eye(4)]
+)
+"""A cluster so thin that a sketch tells its width only roughly."""
 LEFT = 0.045
 """About what epsilon 1, delta 1e-6 leave."""
 
@@ -100,6 +104,20 @@ def test_many_columns_are_refined_and_the_guard_keeps_what_explains() -> None:
     assert after < 0.05
 
 
+def test_a_coarse_fit_of_many_columns_is_put_right() -> None:
+    """The sketch alone is off by more than a component's width; moments are not misled by it."""
+    rows = THIN_INSIDE.sample(20_000, rng=2)
+    source = noise_source(3)
+    data = first_sketch(rows, source)
+    stage = Finish(2, 4, 20_000, SketchShape.default(4), (0.6 * LEFT) ** -0.5)
+    prepared = stage.prepare(worked(rows, source), data)
+    assert prepared.looks.first > 1
+    before = dist_gmm(data.frame.mixture_from_frame(prepared.fit.mixture), THIN_INSIDE)
+    after = dist_gmm(prepared.draw(source).value.mixture, THIN_INSIDE)
+    assert before > 0.2
+    assert after < 0.04
+
+
 def test_rows_that_are_no_such_mixture_are_said_not_to_be_and_followed_all_the_same() -> None:
     rows = skewed(30_000)
     found = finished(rows, 3, noise_source(6))
@@ -137,15 +155,19 @@ def test_a_second_sketch_costs_what_the_stage_says() -> None:
     assert sigmas == [Sketch(stage.shape, stage.multiplier, stage.n_units, 2).sigma]
 
 
-def test_refinement_costs_what_the_stage_says() -> None:
-    """Two steps, of scales that a row's contribution is bounded by."""
-    explains, sigmas, stage = costs(FOUR_COLUMNS.sample(20_000, rng=2), 2)
+@pytest.mark.parametrize(
+    ("truth", "count"), [("placed", 1), ("coarse", 2)], ids=["one step", "two steps"]
+)
+def test_refinement_costs_what_the_stage_says(truth: str, count: int) -> None:
+    """One step, or two where the first fit is coarse: what is drawn composes to the stage's."""
+    mixture = FOUR_COLUMNS if truth == "placed" else THIN_INSIDE
+    explains, sigmas, stage = costs(mixture.sample(20_000, rng=2), 2)
     assert explains
-    steps = refining_steps(4)
-    assert sum(share for share, _ in steps) == pytest.approx(1.0, rel=1e-15)
-    assert len(sigmas) == len(steps) == 2
+    steps = refining_steps(4, 0.0 if truth == "placed" else 1.0)
+    assert len(sigmas) == len(steps) == count
     told = [
-        2.0**30 * moments.sensitivity / s for s, (_, moments) in zip(sigmas, steps, strict=True)
+        2.0**30 * moments.sensitivity / sigma
+        for sigma, (_, moments) in zip(sigmas, steps, strict=True)
     ]
     spent = math.fsum(one**2 for one in told) * stage.multiplier**2
     assert spent == pytest.approx(1, rel=1e-6)

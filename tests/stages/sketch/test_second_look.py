@@ -13,7 +13,7 @@ from privgmm.stages.sketch import finish
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish, PreparedFinish
 from privgmm.stages.sketch.frame import Frame
-from privgmm.stages.sketch.second_look import SecondLook, compare_looks
+from privgmm.stages.sketch.second_look import SecondLook, compare_looks, refining_steps
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Published, Work
 
@@ -64,6 +64,18 @@ def test_many_columns_always_take_moments() -> None:
     assert seen.again == math.inf
     assert seen.refines
     assert seen.error == seen.refined < seen.first
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 10])
+def test_a_cheap_step_comes_first_where_a_fit_of_many_columns_is_coarse(d: int) -> None:
+    placed, coarse = (refining_steps(d, error) for error in (0.1, 1.0))
+    for steps in (placed, coarse):
+        assert math.fsum(step.share for step in steps) == pytest.approx(1.0, rel=1e-15)
+    assert len(placed) == 1
+    assert len(coarse) == (1 if d <= 3 else 2)
+    assert coarse[-1].moments == placed[0].moments
+    assert coarse[0].moments.radius >= coarse[-1].moments.radius
+    assert coarse[0].share <= coarse[-1].share
 
 
 def test_so_many_components_that_nobody_tells_still_take_moments_with_many_columns() -> None:

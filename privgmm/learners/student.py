@@ -58,26 +58,62 @@ _ROUGH, _ROUGH_STEPS = 1e-2, 200  # relative change of weights at which coordina
 _TIGHT, _TIGHT_STEPS, _ACCEPTED = 1e-12, 1000, 1e-5
 
 
+# Sums over rows may be taken in any order, which lets one instruction serve several rows. The order
+# hangs on the number of rows only, so a fit is still the same function of its block, bit for bit.
+_SUMS = {"reassoc", "contract"}
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS)
+def _total(weights: Array) -> float:
+    total = 0.0
+    for i in range(weights.size):
+        total += weights[i]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS)
+def _weighted_sum(weights: Array, column: Array) -> float:
+    total = 0.0
+    for i in range(weights.size):
+        total += weights[i] * column[i]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS)
+def _weighted_product(
+    weights: Array, first: Array, first_mean: float, second: Array, second_mean: float
+) -> float:
+    total = 0.0
+    for i in range(weights.size):
+        total += weights[i] * (first[i] - first_mean) * (second[i] - second_mean)
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS)
+def _renew(weights: Array, squares: Array, degrees: float, d: int) -> float:
+    """New weights from squared distances; the sum of squares of their relative changes."""
+    total = 0.0
+    for i in range(weights.size):
+        new = (degrees + d) / (degrees + squares[i])
+        change = (new - weights[i]) / (new + weights[i])
+        weights[i] = new
+        total += change * change
+    return total
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weighted_scatter(points: Array, weights: Array, mean: Array, root: Array) -> bool:
-    """Weighted mean and the Cholesky factor of the weighted scatter; False if it is flat."""
-    s, d = points.shape
-    total = 0.0
+    """Weighted mean and the Cholesky factor of the weighted scatter; False if it is flat.
+
+    Points (d, s) are columns side by side.
+    """
+    d = points.shape[0]
+    total = _total(weights)
     for a in range(d):
-        mean[a] = 0.0
-        for b in range(d):
-            root[a, b] = 0.0
-    for i in range(s):
-        total += weights[i]
-        for a in range(d):
-            mean[a] += weights[i] * points[i, a]
+        mean[a] = _weighted_sum(weights, points[a]) / total
     for a in range(d):
-        mean[a] /= total
-    for i in range(s):
-        for a in range(d):
-            weighed = weights[i] * (points[i, a] - mean[a])
-            for b in range(a + 1):
-                root[a, b] += weighed * (points[i, b] - mean[b])
+        for b in range(a + 1):
+            root[a, b] = _weighted_product(weights, points[a], mean[a], points[b], mean[b])
     for a in range(d):
         variance = root[a, a] / total
         for b in range(a + 1):
@@ -94,24 +130,41 @@ def _weighted_scatter(points: Array, weights: Array, mean: Array, root: Array) -
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _to_own(points: Array, mean: Array, root: Array, own: Array) -> None:
+    """Points (d, s) in the coordinates of a fit: own = root^-1 (points - mean); may be in place."""
+    d, s = points.shape
+    for a in range(d):
+        for i in range(s):
+            own[a, i] = points[a, i] - mean[a]
+        for b in range(a):
+            entry = root[a, b]
+            for i in range(s):
+                own[a, i] -= entry * own[b, i]
+        for i in range(s):
+            own[a, i] /= root[a, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _reweigh(
-    points: Array, degrees: float, mean: Array, root: Array, own: Array, weights: Array
+    points: Array,
+    degrees: float,
+    mean: Array,
+    root: Array,
+    own: Array,
+    squares: Array,
+    weights: Array,
 ) -> float:
-    """New weights ``(nu + d) / (nu + m^2)``, m a row's distance; the largest relative change."""
-    s, d = points.shape
-    change = 0.0
-    for i in range(s):
-        square = 0.0
-        for a in range(d):
-            value = points[i, a] - mean[a]
-            for b in range(a):
-                value -= root[a, b] * own[b]
-            own[a] = value / root[a, a]
-            square += own[a] * own[a]
-        new = (degrees + d) / (degrees + square)
-        change = max(change, abs(new - weights[i]) / (new + weights[i]))
-        weights[i] = new
-    return change
+    """New weights ``(nu + d) / (nu + m^2)``, m a row's distance; how much they changed.
+
+    The change is the root of the sum of squares of all relative changes.
+    """
+    d, s = points.shape
+    _to_own(points, mean, root, own)
+    squares[:] = 0.0
+    for a in range(d):
+        for i in range(s):
+            squares[i] += own[a, i] * own[a, i]
+    return math.sqrt(_renew(weights, squares, degrees, d))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -124,6 +177,7 @@ def _settle(
     mean: Array,
     root: Array,
     own: Array,
+    squares: Array,
 ) -> float:
     """Iterate from `weights` until they change by `enough`; the last change, -1 if flat.
 
@@ -134,21 +188,15 @@ def _settle(
     for _ in range(steps):
         if not _weighted_scatter(points, weights, mean, root):
             return -1.0
-        change = _reweigh(points, degrees, mean, root, own, weights)
+        change = _reweigh(points, degrees, mean, root, own, squares, weights)
         if change < enough:
             break
     return change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _median(ordered: Array, n: int) -> float:
-    """Of the first n numbers, which are in order."""
-    return float(0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _standardise(block: Array, points: Array, centre: Array, unit: Array, column: Array) -> int:
-    """Columns less their median, over the median of what deviates at all; 0 or why not."""
+    """Columns (d, s) less their median, over the median of what deviates; 0 or why not."""
     s, d = block.shape
     for a in range(d):
         for i in range(s):
@@ -157,8 +205,7 @@ def _standardise(block: Array, points: Array, centre: Array, unit: Array, column
                 return NOT_FINITE
             if not abs(column[i]) < _LARGEST:
                 return OUT_OF_RANGE
-        column.sort()
-        centre[a] = _median(column, s)
+        centre[a] = np.median(column)
         moved = 0
         for i in range(s):
             away = abs(block[i, a] - centre[a])
@@ -167,15 +214,14 @@ def _standardise(block: Array, points: Array, centre: Array, unit: Array, column
                 moved += 1
         if moved == 0:
             return RANK_DEFICIENT
-        column[:moved].sort()
-        unit[a] = _median(column, moved)
+        unit[a] = np.median(column[:moved])
         if unit[a] <= _CONSTANT * abs(centre[a]):
             return RANK_DEFICIENT
         if not unit[a] > 1.0 / _LARGEST:
             return OUT_OF_RANGE
         for i in range(s):
-            points[i, a] = (block[i, a] - centre[a]) / unit[a]
-            if not abs(points[i, a]) < _LARGEST:
+            points[a, i] = (block[i, a] - centre[a]) / unit[a]
+            if not abs(points[a, i]) < _LARGEST:
                 return OUT_OF_RANGE
     return FITTED
 
@@ -191,8 +237,9 @@ def _fit_range(
     reasons (t,) is not FITTED the fit is undefined.
     """
     t, s, d = blocks.shape
-    points, column, weights = np.empty((s, d)), np.empty(s), np.empty(s)
-    centre, unit, mean, own = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    points, own = np.empty((d, s)), np.empty((d, s))
+    column, weights, squares = np.empty(s), np.empty(s), np.empty(s)
+    centre, unit, mean = np.empty(d), np.empty(d), np.empty(d)
     rough, fine = np.empty((d, d)), np.empty((d, d))
     for block in range(t):
         if s < d + 2:
@@ -204,20 +251,20 @@ def _fit_range(
         for i in range(s):
             far = 0.0
             for a in range(d):
-                far = max(far, abs(points[i, a]))
+                far = max(far, abs(points[a, i]))
             weights[i] = 1.0 / (1.0 + 0.25 * far * far)
-        if _settle(points, degrees, _ROUGH, _ROUGH_STEPS, weights, mean, rough, own) < 0.0:
+        change = _settle(
+            points, degrees, _ROUGH, _ROUGH_STEPS, weights, mean, rough, own, squares
+        )
+        if change < 0.0:
             reasons[block] = RANK_DEFICIENT
             continue
-        for i in range(s):
-            for a in range(d):
-                value = points[i, a] - mean[a]
-                for b in range(a):
-                    value -= rough[a, b] * points[i, b]
-                points[i, a] = value / rough[a, a]
+        _to_own(points, mean, rough, points)
         for a in range(d):
             means[block, a] = mean[a]
-        change = _settle(points, degrees, _TIGHT, _TIGHT_STEPS, weights, mean, fine, own)
+        change = _settle(
+            points, degrees, _TIGHT, _TIGHT_STEPS, weights, mean, fine, own, squares
+        )
         if change < 0.0:
             reasons[block] = RANK_DEFICIENT
             continue

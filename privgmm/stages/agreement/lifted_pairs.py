@@ -174,6 +174,57 @@ def listed_excess(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _relative_grams(
+    weights: Array, means: Array, factors: Array, first: IntArray, second: IntArray, K: Array
+) -> None:
+    """``N N^T - I = E + E^T + E E^T``, ``E = U_1^-1 U_2 - I``, into K (p, p, lanes), below.
+
+    The same numbers as by `_relative_root`, for up to so many pairs side by side.
+    """
+    d = means.shape[1]
+    lanes = len(first)
+    E = np.zeros((d + 1, d + 1, _LANES))
+    here, there = np.empty(_LANES), np.empty(_LANES)
+    near = np.empty((d * (d + 1) // 2, _LANES))
+    for q in range(lanes):
+        E[d, d, q] = _root_ratio_minus_one(weights[first[q]], weights[second[q]])
+        for r in range(len(near)):
+            near[r, q] = factors[first[q], r]
+    for r in range(d):
+        row = r * (r + 1) // 2
+        for c in range(r + 2):
+            # the last of these columns is that of the means
+            column = c if c <= r else d
+            if column == d:
+                for q in range(lanes):
+                    E[r, d, q] = means[second[q], r] - means[first[q], r]
+            else:
+                for q in range(lanes):
+                    E[r, c, q] = factors[second[q], row + c] - near[row + c, q]
+            for s in range(0 if column == d else c, r):
+                for q in range(lanes):
+                    E[r, column, q] -= near[row + s, q] * E[s, column, q]
+            for q in range(lanes):
+                E[r, column, q] /= near[row + r, q]
+    for r in range(d):
+        for c in range(r + 2):
+            column = c if c <= r else d
+            for q in range(lanes):
+                E[r, column, q] *= 1.0 + E[d, d, q]
+        for q in range(lanes):
+            E[r, r, q] += E[d, d, q]
+    for r in range(d + 1):
+        for c in range(r + 1):
+            for q in range(lanes):
+                K[r, c, q] = E[r, c, q] + E[c, r, q]
+            for s in range(c + 1 if r < d else 0):
+                for q in range(lanes):
+                    K[r, c, q] += E[r, s, q] * E[c, s, q]
+            for q in range(lanes):
+                K[r, c, q] += E[r, d, q] * E[c, d, q]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def listed_distances(
     weights: Array, means: Array, factors: Array, first: IntArray, second: IntArray, values: Array
 ) -> None:
@@ -185,22 +236,24 @@ def listed_distances(
     p = means.shape[1] + 1
     E = np.empty((p, p))
     K = np.empty((p, p, _LANES))
+    finite = np.empty(_LANES)
     for start in range(0, len(first), _LANES):
         lanes = min(_LANES, len(first) - start)
+        _relative_grams(
+            weights,
+            means,
+            factors,
+            first[start : start + lanes],
+            second[start : start + lanes],
+            K,
+        )
+        finite[:] = 0.0
+        for r in range(p):
+            for c in range(r + 1):
+                for q in range(lanes):
+                    finite[q] += K[r, c, q]
         for q in range(lanes):
-            one, two = first[start + q], second[start + q]
-            _relative_root(
-                weights[one], means[one], factors[one], weights[two], means[two], factors[two], E
-            )
-            finite = 0.0
-            for r in range(p):
-                for c in range(r + 1):
-                    x = E[r, c] + E[c, r]
-                    for s in range(p):
-                        x += E[r, s] * E[c, s]
-                    K[r, c, q] = x
-                    finite += x
-            if not np.isfinite(finite):
+            if not np.isfinite(finite[q]):
                 # Keeps the neighbours' sweeps short; the value is decided below.
                 K[:, :, q] = np.nan
         _jacobi(K, lanes)

@@ -71,10 +71,10 @@ class CuratorView:
         """The block fits."""
         return self._agreement.fits
 
-    @property
+    @functools.cached_property
     def distances(self) -> Array:
-        """Distances of the fits (t, t)."""
-        return self._agreement.found.distances
+        """Distances of the fits (t, t); worked out when first asked for."""
+        return self._plan.space.distances(self.fits)
 
     @property
     def verdict(self) -> Verdict:

@@ -96,7 +96,7 @@ class Instance:
 
     def fits(self) -> tuple[MixtureBatch, MixtureBatch]:
         """Rows dealt into blocks as a release deals them, and fitted; the same deal for both."""
-        positions = deal(len(self.first), self.stage.n_blocks, seed=0)
+        positions = self.stage.dealt(len(self.first), seed=0)
         first, second = (
             self.learner.fit_blocks(rows_of_blocks(rows, positions), rng=0)
             for rows in (self.first, self.second)

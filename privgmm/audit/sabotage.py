@@ -115,9 +115,9 @@ class WarmStart(BlockMoments):
 class NoSeparation(LiftedSpace):
     """Fits are compared whether or not their components can be told apart."""
 
-    def distances(self, items: MixtureBatch) -> Array:
+    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:
         """Plain lifted distances."""
-        return pairwise_lifted(items)
+        return pairwise_lifted(items, around=around)
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
         """Plain lifted distances, pair by pair."""
@@ -161,9 +161,9 @@ class AbsoluteMean(LiftedSpace):
 class FlatAllowed(LiftedSpace):
     """Fits however nearly flat are compared and averaged."""
 
-    def distances(self, items: MixtureBatch) -> Array:
+    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:
         """Lifted distances with no look at the condition of the fits (k = 1)."""
-        return pairwise_lifted(items)
+        return pairwise_lifted(items, around=around)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +238,7 @@ class SharedSweeps(LiftedSpace):
     Each distance is accurate, yet its last bits depend on all the other fits.
     """
 
-    def distances(self, items: MixtureBatch) -> Array:
+    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:  # noqa: ARG002 - all pairs
         """Cyclic Jacobi, side by side, with one stopping rule for everybody."""
         t = len(items)
         roots = lift(items.weights[:, 0], items.means[:, 0], items.cholesky[:, 0])

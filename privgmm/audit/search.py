@@ -41,7 +41,7 @@ def planted(mechanism: Mechanism, rng: np.random.Generator, *, clouds: int = 4) 
     stage = mechanism.stage
 
     def distance(fits: Fits) -> float:
-        return float(mechanism.distances(fits.batch())[0, 1])
+        return float(stage.space.distances(fits.batch())[0, 1])
 
     pairs = [bridge(stage), bridge(stage, share=0.25)]
     wide = [extremes(stage), extremes(stage, changed=stage.n_blocks - 1)]

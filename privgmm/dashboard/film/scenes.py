@@ -113,7 +113,9 @@ def _blocks(film: FilmData, _: Step) -> SceneView:
             Number("Rows n", f"{data.n_rows:,}", "Public: how many people there are"),
             Number("Blocks t", f"{t:,}", "Chosen by the plan before any data is seen"),
             Number(
-                "Rows per block s", f"{s:,}", "n / t, rounded down; what is left over is unused"
+                "Rows per block s",
+                f"{s:,}",
+                "At most n / t, rounded down; what is left over goes into no block",
             ),
         ),
         figure=lambda: film_figures.blocks_figure(

@@ -198,7 +198,7 @@ def _agreement_chance(stage: FrameAgreement, mixture: Mixture, n_rows: int) -> f
     Where its components lie far apart, a block that happens to have more of one than of another
     has another centre and another width.
     """
-    rows = n_rows // stage.n_blocks
+    rows = stage.rows_in_block(n_rows)
     if rows < stage.least_rows:
         return 0.0
     settled = max(

@@ -9,6 +9,7 @@ with the rows under every affine map; so it is tabulated, once and for all, for 
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 import math
@@ -59,6 +60,8 @@ direction. (At 2 throughout, one in twenty-five is at d = 1 and 2, and some coll
 wrap around, and nothing published would tell.)"""
 _LEARNER = "student"
 _MOST_BLOCKS, _FEWEST_BLOCKS, _BLOCK_CHOICES = 1500, 60, 9
+_ROW_STEP, _ROW_STEPS = 1.15, 128
+"""Rows per block that are tried are so many times the ones before."""
 _LEAST_SPARE = 4
 """The smallest blocks have so many rows more than columns."""
 _STRAYS = 0.05
@@ -325,6 +328,10 @@ def frame_stage(
     `AveragedAgreement` with one component: no labels, so nothing needs to be separated. The block
     fits of real rows scatter more widely than those of Gaussian rows, by `inflation`; the first
     allowance is taken whose frame costs at most its share of the account (`_FORGIVING`).
+
+    Where there are rows enough for the widest allowance, blocks are dealt no more of them than it
+    takes. With all of them the frame would cost less, but never by more than that first share;
+    there are then so many rows that errors are mostly those of sampling, and fits take their time.
     """
     d = whole_number(n_features, "n_features", 1)
     n = whole_number(n_units, "n_units", 1)
@@ -338,14 +345,42 @@ def frame_stage(
     cores = [_cores(t, n // t, d, budget.delta) for t in choices]
     total = _whole_account(budget.epsilon, budget.delta)
     best = functools.cache(lambda inflation: _best(cores, inflation, d, eta, budget))
+    used = _usual_alpha(d) if alpha is None else alpha
     for limit, inflations in _FORGIVING:
         for inflation in inflations:
             left, core = best(inflation)
             if core is not None and 1 - left / total <= limit:
-                used = _usual_alpha(d) if alpha is None else alpha
-                stage = _agreement(core.test, inflation * core.radius, d, used, eta)
+                rows = None
+                if inflation == _FORGIVING[0][1][0]:
+                    rows, left, core = _fewest_rows(core, left, n, d, eta, budget)
+                stage = _agreement(core.test, inflation * core.radius, d, used, eta, rows)
                 return FrameChoice(stage, _left_after(stage, budget), 1 - left / total, inflation)
     return None
+
+
+def _fewest_rows(
+    core: _Core, left: float, n: int, d: int, eta: float, budget: Budget
+) -> tuple[int | None, float, _Core]:
+    """The fewest rows per block for the widest allowance, with what they leave, and the test.
+
+    As many blocks as in `core`, which is a test for all n rows; None for all of them.
+    """
+    t = core.test.n_blocks
+    limit, (inflation, *_) = _FORGIVING[0]
+    least = (1 - limit) * _whole_account(budget.epsilon, budget.delta)
+    # the same steps for every n, so that beyond some n the frame is the same
+    counts = (d + _LEAST_SPARE) * _ROW_STEP ** np.arange(_ROW_STEPS)
+    steps = [int(count) for count in counts if count < n // t] + [n // t]
+
+    @functools.cache
+    def found(step: int) -> tuple[float, _Core | None]:
+        return _best([_cores(t, steps[step], d, budget.delta)], inflation, d, eta, budget)
+
+    step = bisect.bisect_left(range(len(steps) - 1), True, key=lambda i: found(i)[0] >= least)
+    fewer_left, fewer = found(step)
+    if step == len(steps) - 1 or fewer is None:
+        return None, left, core
+    return steps[step], fewer_left, fewer
 
 
 def frame_by_hand(
@@ -377,7 +412,12 @@ def frame_by_hand(
 
 
 def _agreement(
-    test: AgreementTest, radius: float, d: int, alpha: float, eta: float
+    test: AgreementTest,
+    radius: float,
+    d: int,
+    alpha: float,
+    eta: float,
+    rows_per_block: int | None = None,
 ) -> FrameAgreement:
     return FrameAgreement(
         n_components=1,
@@ -387,6 +427,7 @@ def _agreement(
         test=dataclasses.replace(test, radius=radius),
         eta=eta,
         learner=_LEARNER,
+        rows_per_block=rows_per_block,
     )
 
 

@@ -279,26 +279,24 @@ class Populous(Generic[Item]):
         The private output.
     verdict : Verdict
         NOT private, except for ``passed``.
-    distances : array (t, t)
-        NOT private.
     """
 
     value: Item | Bottom
     verdict: Verdict
-    distances: Array
 
 
 def settled_distances(items: Items, space: Space[Items, Item], radius: float) -> Array:
-    """All distances, those near the radius computed from their two items alone.
+    """All distances from which friends are counted, (t, t): those near the radius as they are.
 
     Sensitivity rests on this: whether two unchanged items are friends must not depend on a third
-    one. A fast computation of all pairs may round differently as others change; within a
-    thousandth of the radius, far wider than its error, every pair is computed by itself.
+    one. A fast computation of all pairs may round differently as others change, and may stop as
+    soon as it can tell which side of the radius a pair is on; within a thousandth of the radius,
+    far wider than its error, every pair is computed by itself, from its two items alone.
     """
-    distances = space.distances(items)
-    with np.errstate(invalid="ignore"):
-        close = np.abs(distances - radius) <= _SETTLE * radius
-    first, second = (index.astype(np.int64) for index in np.nonzero(np.triu(close, 1)))
+    distances = space.distances(items, around=radius)
+    close = (distances >= (1 - _SETTLE) * radius) & (distances <= (1 + _SETTLE) * radius)
+    first, second = (index.astype(np.int64) for index in np.nonzero(close))
+    first, second = first[first < second], second[first < second]
     if first.size:
         distances = distances.copy()
         values = space.between(items, first, second)
@@ -331,6 +329,6 @@ def private_populous_estimator(
     distances = settled_distances(items, space, test.radius)
     verdict = test.examine(distances, rng=source)
     if not verdict.passed:
-        return Populous(Bottom(), verdict, distances)
+        return Populous(Bottom(), verdict)
     chosen = space.representative(items, verdict.weights, verdict.reference)
-    return Populous(space.mask(chosen, rng=source), verdict, distances)
+    return Populous(space.mask(chosen, rng=source), verdict)

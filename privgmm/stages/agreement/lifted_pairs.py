@@ -401,6 +401,10 @@ def _far_distance(E: Array) -> float:
 
 # The two bounds are compared with this much room for rounding.
 _SLACK = 1e-6
+# Bounds place a pair on one side of a radius only if they clear it by this much, relatively: some
+# hundred thousand times what rounding does to them, for radii that are not tiny.
+_CLEAR = 1e-3
+_LEAST_PLACED = 1e-2
 # Up to this p an eigenvalue problem is as cheap as its bounds.
 _SMALL = 4
 
@@ -410,8 +414,15 @@ def _comparable(batch: MixtureBatch) -> IntArray:
     return np.flatnonzero(batch.ok & (np.nan_to_num(batch.weights) > 0).all(axis=1))
 
 
-def pairwise_lifted(batch: MixtureBatch) -> Array:
+def pairwise_lifted(batch: MixtureBatch, *, around: float | None = None) -> Array:
     """Lifted distance between all fits, components under the best matching.
+
+    Parameters
+    ----------
+    batch : MixtureBatch
+    around : float, optional
+        A radius, where nothing counts but who lies within it; see `LiftedGeometry.placed`, which
+        serves fits of one component.
 
     Returns
     -------
@@ -421,6 +432,8 @@ def pairwise_lifted(batch: MixtureBatch) -> Array:
     """
     present = _comparable(batch)
     geometry = LiftedGeometry(batch.weights[present], batch.means[present], batch.cholesky[present])
+    if around is not None and around >= _LEAST_PLACED and batch.n_components == 1:
+        return among(len(batch), present, geometry.placed(around))
     return among(len(batch), present, bottleneck_pairs(geometry))
 
 
@@ -495,6 +508,29 @@ class LiftedGeometry:
             np.maximum.at(largest, pair, self.exact(i[pair], place, j[pair], place))
         distances = np.zeros((n, n))
         distances[i, j] = distances[j, i] = largest
+        return distances
+
+    def placed(self, radius: float) -> Array:
+        """(n, n) for one component: distances, or numbers on the same side of the radius.
+
+        Where the bounds from the traces clear the radius, it is 0 for a pair within it, and twice
+        the radius for one beyond. The two bounds rise with J, so J itself is compared. The other
+        pairs, few if most agree, are solved for.
+        """
+        n, p = self.shape[0], self._means.shape[2] + 1
+        excess = self._traces(0)
+        excess = excess + excess.T
+        inner = 4 * p * np.sinh((1 - _CLEAR) * radius / (2 * np.sqrt(p))) ** 2
+        outer = 4 * np.sinh((1 + _CLEAR) * radius / 2) ** 2
+        # also where the traces overflow, or are not numbers
+        told = (excess <= inner) | ((excess >= outer) & (excess < np.inf))
+        distances = np.where(excess <= inner, 0.0, 2 * radius)
+        np.fill_diagonal(told, val=True)
+        np.fill_diagonal(distances, 0.0)
+        i, j = (index.astype(np.int64) for index in np.nonzero(~told))
+        i, j = i[i < j], j[i < j]
+        place = np.zeros(len(i), dtype=np.int64)
+        distances[i, j] = distances[j, i] = self.exact(i, place, j, place)
         return distances
 
     def _traces(self, a: int) -> Array:

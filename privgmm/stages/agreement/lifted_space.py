@@ -224,13 +224,14 @@ class LiftedSpace:
         """Eta."""
         return {"eta": self.eta}
 
-    def distances(self, items: MixtureBatch) -> Array:
+    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:
         """Lifted distances of all pairs (t, t).
 
         Infinite, diagonal included, for fits that failed or are too nearly flat to be computed
-        with, and where labels blur.
+        with, and where labels blur. With a radius `around`, fits of one component are only placed
+        on either side of it, where bounds can tell.
         """
-        distances = pairwise_lifted(items)
+        distances = pairwise_lifted(items, around=around)
         flat = nearly_flat(items)
         distances[flat], distances[:, flat] = np.inf, np.inf
         if items.n_components == 1:

@@ -73,8 +73,15 @@ class ChosenWords:
 class Space(Protocol[Items, Item]):
     """A semimetric space (Definition 2.1) with a masking mechanism (Definition 2.2)."""
 
-    def distances(self, items: Items) -> Array:
-        """All distances (t, t); infinite, diagonal included, where an item does not exist."""
+    def distances(self, items: Items, *, around: float | None = None) -> Array:
+        """All distances (t, t); infinite, diagonal included, where an item does not exist.
+
+        Parameters
+        ----------
+        around : float, optional
+            A radius, where nothing counts but who lies within it. Any other number on the same
+            side may then stand for a distance that is off the radius by a thousandth or more.
+        """
         ...
 
     def between(self, items: Items, first: IntArray, second: IntArray) -> Array:

@@ -88,7 +88,7 @@ class AgreementView:
     positions : array (t, s)
         Which rows made up each block.
     found : Populous
-        Distances, votes and the verdict.
+        Votes and the verdict.
     learner : Learner
         What fitted the blocks.
     reasons : tuple of str
@@ -173,6 +173,10 @@ class Agreement(Stage):
         """Enough to fill every block."""
         return self.n_blocks * self.least_rows
 
+    def rows_in_block(self, n_units: float) -> int:
+        """How many of so many rows (or persons) go into each block: ``floor(n / t)``."""
+        return math.floor(n_units / self.n_blocks)
+
     # ---------------------------------------------------------------------------- running
 
     def fitter(self, chosen: Learner | None) -> Learner:
@@ -181,10 +185,14 @@ class Agreement(Stage):
             return make_learner(self.learner, self.n_components)
         return learner_for(self.n_components, chosen)
 
+    def dealt(self, n_units: int, *, seed: int) -> IntArray:
+        """Which of so many rows (or persons) go into each block (t, s): by position and chance."""
+        return deal(n_units, self.n_blocks, seed=seed)
+
     def prepare(self, work: Work, public: Any) -> PreparedAgreement:  # noqa: ARG002 - it needs nothing public
         """Deal the rows and fit every block on its own."""
         learner = self.fitter(work.learner)
-        positions = work.units[deal(len(work.units), self.n_blocks, seed=work.source.seed())]
+        positions = work.units[self.dealt(len(work.units), seed=work.source.seed())]
         seeds = block_seeds(work.source.seed() >> 1, self.n_blocks)
         blocks = rows_of_blocks(work.rows, positions)
         found = _fit(learner, blocks, seeds, self.n_components, work.executor, work.progress)
@@ -213,7 +221,7 @@ class Agreement(Stage):
         """The chance that the test passes on so many rows of well separated components."""
         return pass_probability(
             self.test,
-            math.floor(n_rows / self.n_blocks),
+            self.rows_in_block(n_rows),
             self._weights,
             self.n_features,
             lifted=self.space.lifted,

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.learners.registry import LEARNERS
 from privgmm.learners.student import StudentT
 from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.scatter import friend_counts_of_blocks
 from privgmm.stages.agreement.stage import AveragedAgreement, PreparedAgreement
@@ -43,7 +44,37 @@ def _simulated(rows_per_block: int, n_features: int) -> Array:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FrameAgreement(AveragedAgreement):
-    """Agreement on one component, published as a frame; its price is that of the agreement."""
+    """Agreement on one component, published as a frame; its price is that of the agreement.
+
+    Parameters
+    ----------
+    rows_per_block : int or None
+        Where blocks are dealt fewer rows than there are; None divides all rows among them.
+
+    Notes
+    -----
+    A part of many rows is enough for coordinates that need to be right within a factor of two.
+    Which rows that part holds depends on how many there are and on chance, never on a value. So
+    two data sets that differ in one row, or person, are dealt alike: their blocks differ in one
+    block if that row was dealt, and in none if it was not. The price, which is for one block
+    replaced by any other, holds for both, with no credit taken for rows that are left out.
+    """
+
+    rows_per_block: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rows_per_block is not None:
+            whole_number(self.rows_per_block, "rows_per_block", self.least_rows)
+
+    def rows_in_block(self, n_units: float) -> int:
+        """How many of so many rows (or persons) go into each block."""
+        rows = super().rows_in_block(n_units)
+        return rows if self.rows_per_block is None else min(rows, self.rows_per_block)
+
+    def dealt(self, n_units: int, *, seed: int) -> IntArray:
+        """Which of so many rows (or persons) go into each block (t, s): by position and chance."""
+        return deal(n_units, self.n_blocks, seed=seed, rows_per_block=self.rows_per_block)
 
     def prepare(self, work: Work, public: Any) -> PreparedFrame:  # type: ignore[override]  # draws a frame
         """Deal the rows and fit every block on its own."""
@@ -51,7 +82,7 @@ class FrameAgreement(AveragedAgreement):
 
     def pass_probability(self, n_rows: float) -> float:
         """The chance that the test passes on so many Gaussian rows, by simulated blocks."""
-        rows = math.floor(n_rows / self.n_blocks)
+        rows = self.rows_in_block(n_rows)
         if rows < self.least_rows:
             return 0.0
         settled = min(rows, _SETTLED_ROWS)
@@ -73,7 +104,8 @@ class FrameAgreement(AveragedAgreement):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON, and the learner that the stage insists on."""
-        return {**super().to_dict(), "learner": self.learner}
+        part = {} if self.rows_per_block is None else {"rows_per_block": self.rows_per_block}
+        return {**super().to_dict(), "learner": self.learner, **part}
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> FrameAgreement:
@@ -85,13 +117,24 @@ class FrameAgreement(AveragedAgreement):
                 f"{form.name}.learner must be one of {', '.join(LEARNERS)}, got {learner!r}"
             )
         kept = {f.name: getattr(plain, f.name) for f in dataclasses.fields(plain) if f.init}
-        return cls(**{**kept, "learner": learner})
+        # written only where blocks are dealt a part of the rows
+        rows = form.whole("rows_per_block", 1) if "rows_per_block" in form.data else None
+        return cls(**{**kept, "learner": learner, "rows_per_block": rows})
 
     def sentences(self) -> list[str]:
         """What it does, in plain words."""
+        part = (
+            []
+            if self.rows_per_block is None
+            else [
+                f"For that {self.rows_per_block} rows per block are enough, picked at random from "
+                "the whole file."
+            ]
+        )
         return [
             f"{self.n_blocks} small blocks of rows vote on where the rows lie and how they spread; "
             "what they agree on, masked with noise, becomes public coordinates for all rows.",
+            *part,
             *super().sentences(),
         ]
 

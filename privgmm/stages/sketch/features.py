@@ -320,9 +320,9 @@ def _cuts(n: int, closing: IntArray, chunk_rows: int) -> list[int]:
 
 
 @nb.njit(cache=True, nogil=True)
-def _unit_numbers(turns: Array, cosines: Array, sines: Array, count: int) -> None:
+def _unit_numbers(turns: Array, cosines: Array, sines: Array) -> None:
     """Points on the unit circle at angles given in turns."""
-    for i in range(count):
+    for i in range(turns.size):
         turn = turns[i] - np.rint(turns[i])
         # also where the angle overflowed and is not a number
         if not abs(turn) <= 0.5:
@@ -339,27 +339,57 @@ def _unit_numbers(turns: Array, cosines: Array, sines: Array, count: int) -> Non
         sines[i] = 2 * c * s
 
 
+# A number is computed by functions that may not reorder anything, and whole numbers are added by
+# one that may: compiled, they become one loop that treats several rows at a time.
+
+
 @nb.njit(cache=True, nogil=True)
-def _multiply(real: Array, imaginary: Array, cosines: Array, sines: Array, count: int) -> None:
-    for i in range(count):
-        turned = real[i] * cosines[i] - imaginary[i] * sines[i]
-        imaginary[i] = real[i] * sines[i] + imaginary[i] * cosines[i]
+def _real_product(a: float, b: float, c: float, d: float) -> float:
+    """Of ``(a + b i)(c + d i)``."""
+    return a * c - b * d
+
+
+@nb.njit(cache=True, nogil=True)
+def _imaginary_product(a: float, b: float, c: float, d: float) -> float:
+    """Of ``(a + b i)(c + d i)``."""
+    return a * d + b * c
+
+
+@nb.njit(cache=True, nogil=True)
+def _rounded(value: float, amplitude: float) -> float:
+    return np.rint(amplitude * value)
+
+
+@nb.njit(cache=True, nogil=True)
+def _multiply(real: Array, imaginary: Array, cosines: Array, sines: Array) -> None:
+    for i in range(real.size):
+        turned = _real_product(real[i], imaginary[i], cosines[i], sines[i])
+        imaginary[i] = _imaginary_product(real[i], imaginary[i], cosines[i], sines[i])
         real[i] = turned
 
 
 @nb.njit(cache=True, nogil=True)
-def _round(values: Array, amplitude: float, whole: Array, count: int) -> None:
-    for i in range(count):
-        whole[i] = np.rint(amplitude * values[i])
+def _round(values: Array, amplitude: float, whole: Array) -> None:
+    for i in range(values.size):
+        whole[i] = _rounded(values[i], amplitude)
 
 
 @nb.njit(cache=True, nogil=True, fastmath={"reassoc"})
-def _sum_of_whole(whole: Array, count: int) -> np.int64:
-    """Their sum; exact in any order, since whole numbers below 2^53 add without error."""
-    total = 0.0
-    for i in range(count):
-        total += whole[i]
-    return np.int64(total)
+def _next_power(
+    real: Array, imaginary: Array, cosines: Array, sines: Array, amplitude: float
+) -> tuple[np.int64, np.int64]:
+    """Round and add up `_BLOCK` numbers, and multiply each by its unit number.
+
+    The sums are exact in any order, since whole numbers below 2^53 add without error.
+    """
+    first, second = 0.0, 0.0
+    for i in range(_BLOCK):
+        a, b, c, d = real[i], imaginary[i], cosines[i], sines[i]
+        first += _rounded(a, amplitude)
+        second += _rounded(b, amplitude)
+        real[i] = _real_product(a, b, c, d)
+        imaginary[i] = _imaginary_product(a, b, c, d)
+    return np.int64(first), np.int64(second)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -391,7 +421,7 @@ def _add_features(
     by the same operations wherever the row stands.
     """
     n, d = rows.shape
-    steps = np.empty((d, _BLOCK))
+    steps = np.zeros((d, _BLOCK))
     turns, whole = np.empty(_BLOCK), np.empty(_BLOCK)
     cosines, sines = np.empty(_BLOCK), np.empty(_BLOCK)
     real, imaginary = np.empty(_BLOCK), np.empty(_BLOCK)
@@ -405,21 +435,23 @@ def _add_features(
             turns[:] = 0.0
             for q in range(d):
                 along = projection[j, q]
-                for i in range(count):
+                for i in range(_BLOCK):
                     turns[i] += along * steps[q, i]
-            _unit_numbers(turns, cosines, sines, count)
+            _unit_numbers(turns, cosines, sines)
+            # places without a row: zero, and so are its powers
+            cosines[count:] = 0.0
+            sines[count:] = 0.0
             real[:] = cosines
             imaginary[:] = sines
             for f in range(amplitudes.size):
-                if f > 0:
-                    _multiply(real, imaginary, cosines, sines, count)
+                if closing.size == 0:
+                    first, second = _next_power(real, imaginary, cosines, sines, amplitudes[f])
+                    sums[0, j, f] += first
+                    sums[1, j, f] += second
+                    continue
                 for part in range(2):
-                    _round(real if part == 0 else imaginary, amplitudes[f], whole, count)
-                    if closing.size == 0:
-                        sums[part, j, f] += _sum_of_whole(whole, count)
-                    else:
-                        added, left = _add_persons(
-                            whole, closing[start:], count, carried[part, j, f]
-                        )
-                        sums[part, j, f] += added
-                        carried[part, j, f] = left
+                    _round(real if part == 0 else imaginary, amplitudes[f], whole)
+                    added, left = _add_persons(whole, closing[start:], count, carried[part, j, f])
+                    sums[part, j, f] += added
+                    carried[part, j, f] = left
+                _multiply(real, imaginary, cosines, sines)

@@ -306,7 +306,7 @@ def test_unit_numbers_are_unit_and_powers_stay_so() -> None:
         ]
     )
     c, s = np.empty_like(turns), np.empty_like(turns)
-    features._unit_numbers(turns, c, s, turns.size)
+    features._unit_numbers(turns, c, s)
     wide = np.longdouble
     if np.finfo(wide).eps > 1e-18:
         pytest.skip("this machine has no wider floating-point numbers to compare with")
@@ -316,7 +316,7 @@ def test_unit_numbers_are_unit_and_powers_stay_so() -> None:
     real, imaginary = c.copy(), s.copy()
     exact = unit.copy()
     for power in range(2, 41):
-        features._multiply(real, imaginary, c, s, c.size)
+        features._multiply(real, imaginary, c, s)
         exact = exact * unit
         assert np.abs(real + 1j * imaginary.astype(wide) - exact).max() <= power * 2.0**-47
     wrapped = turns[:-7] - np.rint(turns[:-7])

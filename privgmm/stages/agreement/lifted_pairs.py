@@ -518,8 +518,9 @@ class LiftedGeometry:
         pairs, few if most agree, are solved for.
         """
         n, p = self.shape[0], self._means.shape[2] + 1
-        excess = self._traces(0)
-        excess = excess + excess.T
+        traces = self._traces(0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            excess = traces + traces.T
         inner = 4 * p * np.sinh((1 - _CLEAR) * radius / (2 * np.sqrt(p))) ** 2
         outer = 4 * np.sinh((1 + _CLEAR) * radius / 2) ** 2
         # also where the traces overflow, or are not numbers

@@ -27,6 +27,7 @@ from privgmm.privacy.noise import noise_source
 from privgmm.stages.agreement.lifted_geometry import unlift
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.stage import AveragedAgreement
+from privgmm.stages.sketch.agreement_frame import FrameAgreement
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.stage import Work
 
@@ -53,6 +54,37 @@ def rows_of(shape: str, n: int, d: int, seed: int) -> tuple[Array, Array]:
         return rows, covariance
     # skewed: each column a chi square of four degrees, of variance 8
     return rng.chisquare(4.0, (n, d)), 8 * np.eye(d)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_of_many_rows_a_part_is_dealt(d: int) -> None:
+    """As many as the widest allowance takes, the same for every larger n; never at first."""
+    few, _ = planned(20_000, d)
+    assert isinstance(few, FrameAgreement)
+    assert few.rows_per_block is None
+    many = [planned(n, d) for n in (10**6, 3 * 10**6, 10**9)]
+    stage, choice = many[0]
+    assert all(other == (stage, choice) for other in many)
+    assert isinstance(stage, FrameAgreement)
+    assert stage.rows_per_block is not None
+    dealt = stage.n_blocks * stage.rows_per_block
+    assert dealt < 10**6
+    assert choice.share <= 0.08
+    assert choice.inflation == 5.0
+    # so many rows and no more would have had the same frame, from all of them
+    whole, alone = planned(dealt, d)
+    assert whole == dataclasses.replace(stage, rows_per_block=None)
+    assert alone.left == choice.left
+    # and a fifth fewer a narrower one
+    assert planned(4 * dealt // 5, d)[1].inflation != 5.0
+
+
+def test_a_tiny_epsilon_takes_all_rows() -> None:
+    stage, choice = planned(10**7, 2, Budget(0.1, 1e-6))
+    assert isinstance(stage, FrameAgreement)
+    assert stage.rows_per_block is None
+    assert choice.inflation is not None
+    assert choice.inflation < 5.0
 
 
 @pytest.mark.parametrize("shape", ["gaussian", "two", "skewed"])

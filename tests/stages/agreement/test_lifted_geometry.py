@@ -250,6 +250,40 @@ def test_pairwise_equals_one_pair_at_a_time(k: int, d: int, step: float, strange
     assert (np.diag(table) == 0).all()
 
 
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("radius", [0.02, 0.5, 3.0])
+def test_pairs_are_placed_on_their_side_of_a_radius(d: int, radius: float) -> None:
+    """At radii of its own too: a distance that is the radius, to the last bit, is computed."""
+    batch = fits(d, 60, 1, d, step=radius / 2, strangers=0.2)
+    exact = pairwise_lifted(batch)
+    inside, told = 0, 0
+    for r in (radius, float(np.median(exact)), float(exact[3, 7]), float(exact[0, 59])):
+        placed = pairwise_lifted(batch, around=r)
+        assert np.array_equal(placed <= r, exact <= r)
+        assert np.array_equal(placed, placed.T)
+        assert (np.diag(placed) == 0).all()
+        other = placed != exact
+        # what is not the distance itself stands for one that is clear of the radius
+        assert (np.abs(exact[other] / r - 1) >= 1e-3).all()
+        inside += int(np.count_nonzero(placed <= r))
+        told += int(np.count_nonzero(other))
+    assert inside > 4 * 60
+    assert told > 0
+
+
+def test_fits_that_cannot_be_compared_are_not_placed_either() -> None:
+    batch = fits(3, 12, 1, 2, step=0.1)
+    ok = batch.ok.copy()
+    ok[4] = False
+    means = batch.means.copy()
+    means[7] = 1e200
+    broken = MixtureBatch.from_cholesky(batch.weights, means, batch.cholesky, ok)
+    placed, exact = pairwise_lifted(broken, around=1.0), pairwise_lifted(broken)
+    assert np.array_equal(placed <= 1.0, exact <= 1.0)
+    assert np.isinf(placed[4]).all()
+    assert (placed[7, np.arange(12) != 7] > 1.0).all()
+
+
 def test_more_pairs_than_lanes_and_far_ones_among_them() -> None:
     batch = fits(12, 90, 2, 5, step=0.2, strangers=0.2)
     roots = lift(batch.weights, batch.means, batch.cholesky)

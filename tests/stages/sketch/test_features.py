@@ -327,6 +327,19 @@ def test_unit_numbers_are_unit_and_powers_stay_so() -> None:
     assert np.array_equal(s[-7:-3], np.zeros(4))
 
 
+def test_one_loop_does_what_the_parts_of_the_proof_do() -> None:
+    """Powers, roundings and sums of a block at once: the same to the last bit."""
+    turns = np.random.default_rng(0).uniform(-2, 2, features._BLOCK)
+    c, s = np.empty_like(turns), np.empty_like(turns)
+    features._unit_numbers(turns, c, s)
+    fused, parts = [c.copy(), s.copy()], [c.copy(), s.copy()]
+    for amplitude in SCALE * SketchShape(1, 20, 0.6).amplitudes:
+        sums = features._next_power(*fused, c, s, amplitude)
+        assert list(sums) == [int(np.rint(amplitude * part).sum()) for part in parts]
+        features._multiply(*parts, c, s)
+        assert np.array_equal(fused, parts)
+
+
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_sums_are_their_definition(d: int) -> None:
     shape, frame = SHAPES[d], skewed(d)

@@ -399,6 +399,33 @@ def _far_distance(E: Array) -> float:
     return float(np.sqrt(square))
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_pairs(traces: Array, inner: float, outer: float, radius: float) -> int:
+    """Overwrite both traces of each pair by a number on its side of the radius; how many are left.
+
+    It is 0 where their sum J is at most `inner`, twice the radius where it is at least `outer`, and
+    NaN where neither is so, or the traces overflow. Tile by tile, because entries are met twice.
+    """
+    n, left = len(traces), 0
+    for top in range(0, n, _LANES):
+        for start in range(top, n, _LANES):
+            for i in range(top, min(top + _LANES, n)):
+                for j in range(max(start, i + 1), min(start + _LANES, n)):
+                    J = traces[i, j] + traces[j, i]
+                    value = np.nan
+                    if J <= inner:
+                        value = 0.0
+                    elif outer <= J < np.inf:
+                        value = 2.0 * radius
+                    else:
+                        left += 1
+                    traces[i, j] = value
+                    traces[j, i] = value
+    for i in range(n):
+        traces[i, i] = 0.0
+    return left
+
+
 # The two bounds are compared with this much room for rounding.
 _SLACK = 1e-6
 # Bounds place a pair on one side of a radius only if they clear it by this much, relatively: some
@@ -517,21 +544,14 @@ class LiftedGeometry:
         the radius for one beyond. The two bounds rise with J, so J itself is compared. The other
         pairs, few if most agree, are solved for.
         """
-        n, p = self.shape[0], self._means.shape[2] + 1
-        traces = self._traces(0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            excess = traces + traces.T
+        p = self._means.shape[2] + 1
         inner = 4 * p * np.sinh((1 - _CLEAR) * radius / (2 * np.sqrt(p))) ** 2
         outer = 4 * np.sinh((1 + _CLEAR) * radius / 2) ** 2
-        # also where the traces overflow, or are not numbers
-        told = (excess <= inner) | ((excess >= outer) & (excess < np.inf))
-        distances = np.where(excess <= inner, 0.0, 2 * radius)
-        np.fill_diagonal(told, val=True)
-        np.fill_diagonal(distances, 0.0)
-        i, j = (index.astype(np.int64) for index in np.nonzero(~told))
-        i, j = i[i < j], j[i < j]
-        place = np.zeros(len(i), dtype=np.int64)
-        distances[i, j] = distances[j, i] = self.exact(i, place, j, place)
+        distances = self._traces(0)
+        if place_pairs(distances, float(inner), float(outer), radius):
+            i, j = (index.astype(np.int64) for index in np.nonzero(np.isnan(np.triu(distances))))
+            place = np.zeros(len(i), dtype=np.int64)
+            distances[i, j] = distances[j, i] = self.exact(i, place, j, place)
         return distances
 
     def _traces(self, a: int) -> Array:

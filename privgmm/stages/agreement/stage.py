@@ -549,7 +549,10 @@ def _fit(
     answer changed, something went from block to block.
     """
     t = len(blocks)
-    parts = [part for part in np.array_split(np.arange(t), min(t, _PARTS)) if part.size]
+    # our own learners divide the work among threads by themselves
+    watched = executor is not None or progress is not None or not is_own(learner)
+    n_parts = min(t, _PARTS) if watched else 1
+    parts = [part for part in np.array_split(np.arange(t), n_parts) if part.size]
     spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
     def job(span: slice) -> Callable[[], BlockFits]:

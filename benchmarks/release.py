@@ -1,8 +1,9 @@
 """Whole releases: speed against one scikit-learn fit of the same rows, and errors reached.
 
 Speed is CPU time within this run, on one thread; wall time, which is what a user waits for, is
-taken in a second round in which either may use all cores. Errors are medians over runs, of the worst component: mean in
-Mahalanobis distance, covariance as the Frobenius norm of the whitened difference, weight.
+taken in a second round in which either may use all cores. Errors are medians over runs, of the
+worst component: mean in Mahalanobis distance, covariance as the Frobenius norm of the whitened
+difference, weight.
 """
 
 from __future__ import annotations

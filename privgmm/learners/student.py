@@ -253,18 +253,14 @@ def _fit_range(
             for a in range(d):
                 far = max(far, abs(points[a, i]))
             weights[i] = 1.0 / (1.0 + 0.25 * far * far)
-        change = _settle(
-            points, degrees, _ROUGH, _ROUGH_STEPS, weights, mean, rough, own, squares
-        )
+        change = _settle(points, degrees, _ROUGH, _ROUGH_STEPS, weights, mean, rough, own, squares)
         if change < 0.0:
             reasons[block] = RANK_DEFICIENT
             continue
         _to_own(points, mean, rough, points)
         for a in range(d):
             means[block, a] = mean[a]
-        change = _settle(
-            points, degrees, _TIGHT, _TIGHT_STEPS, weights, mean, fine, own, squares
-        )
+        change = _settle(points, degrees, _TIGHT, _TIGHT_STEPS, weights, mean, fine, own, squares)
         if change < 0.0:
             reasons[block] = RANK_DEFICIENT
             continue

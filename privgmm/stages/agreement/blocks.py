@@ -18,9 +18,7 @@ from privgmm.errors import InvalidInput
 __all__ = ["deal", "one_row_each", "rows_of_blocks"]
 
 
-def deal(
-    n_rows: int, n_blocks: int, *, seed: int, rows_per_block: int | None = None
-) -> IntArray:
+def deal(n_rows: int, n_blocks: int, *, seed: int, rows_per_block: int | None = None) -> IntArray:
     """Positions (t, s) of the rows of each block, ``s = floor(n / t)`` (Algorithm 1, line 1).
 
     The last ``n - s t`` rows go to no block. Depends on n, t, s and the seed only.

@@ -184,7 +184,6 @@ def _relative_grams(
     d = means.shape[1]
     lanes = len(first)
     E = np.zeros((d + 1, d + 1, _LANES))
-    here, there = np.empty(_LANES), np.empty(_LANES)
     near = np.empty((d * (d + 1) // 2, _LANES))
     for q in range(lanes):
         E[d, d, q] = _root_ratio_minus_one(weights[first[q]], weights[second[q]])
@@ -411,11 +410,11 @@ def place_pairs(traces: Array, inner: float, outer: float, radius: float) -> int
         for start in range(top, n, _LANES):
             for i in range(top, min(top + _LANES, n)):
                 for j in range(max(start, i + 1), min(start + _LANES, n)):
-                    J = traces[i, j] + traces[j, i]
+                    excess = traces[i, j] + traces[j, i]
                     value = np.nan
-                    if J <= inner:
+                    if excess <= inner:
                         value = 0.0
-                    elif outer <= J < np.inf:
+                    elif outer <= excess < np.inf:
                         value = 2.0 * radius
                     else:
                         left += 1

@@ -357,7 +357,7 @@ def _imaginary_product(a: float, b: float, c: float, d: float) -> float:
 
 @nb.njit(cache=True, nogil=True)
 def _rounded(value: float, amplitude: float) -> float:
-    return np.rint(amplitude * value)
+    return float(np.rint(amplitude * value))
 
 
 @nb.njit(cache=True, nogil=True)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, IntArray
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, SeededNoise
@@ -64,7 +64,7 @@ def test_sheared_rows_have_the_sheared_frame(shear: float) -> None:
 PART = dataclasses.replace(STAGE, rows_per_block=6)
 
 
-def fits_of(rows: Array) -> tuple[Array, Array]:
+def fits_of(rows: Array) -> tuple[IntArray, Array]:
     """Which rows are dealt, and the fits of all blocks (t, 6)."""
     source = SeededNoise(np.random.default_rng(5))
     work = Work(rows, np.arange(len(rows), dtype=np.int64), None, source)

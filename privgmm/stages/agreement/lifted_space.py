@@ -260,9 +260,11 @@ class LiftedSpace:
         """
         members = np.flatnonzero(weights > 0)
         roots = _relative_roots(items, members, reference)
-        table = lifted_distance(np.eye(items.n_features + 1), roots)
-        order = bottleneck_matchings(table).permutations
-        picked = np.take_along_axis(roots, order[:, :, None, None, None], axis=2)[:, :, 0]
+        picked = roots[:, :, 0]
+        if items.n_components > 1:
+            table = lifted_distance(np.eye(items.n_features + 1), roots)
+            order = bottleneck_matchings(table).permutations
+            picked = np.take_along_axis(roots, order[:, :, None, None, None], axis=2)[:, :, 0]
         share = weights[members] / weights[members].sum()
         means = [
             karcher_mean(picked[:, j], share, tolerance=_SOLVER_TOLERANCE).root

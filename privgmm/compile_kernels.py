@@ -46,7 +46,7 @@ def _warm_sketch(mixture: Mixture) -> None:
         feature_sums(rows, frame, shape, scale=fixed_point_scale(12), member=member)
         winsorised_sums(rows, mixture, Moments(3.0), Persons.of(12, member))
     fits = StudentT().fit_blocks(mixture.sample(40, rng=1).reshape(2, 20, d), rng=0)
-    LiftedSpace(0.1).distances(fits, around=1.0)
+    LiftedSpace(0.1).placed(fits, 1.0)
     fitting.warm()
     nearest.warm()
 

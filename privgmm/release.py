@@ -71,10 +71,10 @@ class CuratorView:
         """The block fits."""
         return self._agreement.fits
 
-    @functools.cached_property
+    @property
     def distances(self) -> Array:
         """Distances of the fits (t, t); worked out when first asked for."""
-        return self._plan.space.distances(self.fits)
+        return self._agreement.found.distances
 
     @property
     def verdict(self) -> Verdict:

@@ -115,9 +115,13 @@ class WarmStart(BlockMoments):
 class NoSeparation(LiftedSpace):
     """Fits are compared whether or not their components can be told apart."""
 
-    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:
+    def distances(self, items: MixtureBatch) -> Array:
         """Plain lifted distances."""
-        return pairwise_lifted(items, around=around)
+        return pairwise_lifted(items)
+
+    def placed(self, items: MixtureBatch, radius: float) -> Array:
+        """The same, placed on either side of the radius."""
+        return pairwise_lifted(items, around=radius)
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
         """Plain lifted distances, pair by pair."""
@@ -161,9 +165,13 @@ class AbsoluteMean(LiftedSpace):
 class FlatAllowed(LiftedSpace):
     """Fits however nearly flat are compared and averaged."""
 
-    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:
+    def distances(self, items: MixtureBatch) -> Array:
         """Lifted distances with no look at the condition of the fits (k = 1)."""
-        return pairwise_lifted(items, around=around)
+        return pairwise_lifted(items)
+
+    def placed(self, items: MixtureBatch, radius: float) -> Array:
+        """The same, placed on either side of the radius."""
+        return pairwise_lifted(items, around=radius)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +246,11 @@ class SharedSweeps(LiftedSpace):
     Each distance is accurate, yet its last bits depend on all the other fits.
     """
 
-    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:  # noqa: ARG002 - all pairs
+    def placed(self, items: MixtureBatch, radius: float) -> Array:  # noqa: ARG002 - all pairs
+        """All distances."""
+        return self.distances(items)
+
+    def distances(self, items: MixtureBatch) -> Array:
         """Cyclic Jacobi, side by side, with one stopping rule for everybody."""
         t = len(items)
         roots = lift(items.weights[:, 0], items.means[:, 0], items.cholesky[:, 0])

@@ -230,7 +230,7 @@ class SquaredLine:
     def __init__(self, scale: float) -> None:
         self.scale = scale
 
-    def distances(self, items: Array, *, around: float | None = None) -> Array:  # noqa: ARG002
+    def distances(self, items: Array) -> Array:
         return np.asarray((items[:, None] - items) ** 2, dtype=np.float64)
 
     def between(self, items: Array, first: IntArray, second: IntArray) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -22,7 +23,7 @@ from privgmm.stages.agreement.reading import (
     VotesReading,
     VoteWords,
 )
-from privgmm.stages.agreement.space import Space
+from privgmm.stages.agreement.space import Places, Space
 from privgmm.stages.agreement.votes import (
     NoiseClaim,
     PrivateTest,
@@ -283,6 +284,12 @@ class Populous(Generic[Item]):
 
     value: Item | Bottom
     verdict: Verdict
+    _measure: Callable[[], Array] = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def distances(self) -> Array:
+        """All distances (t, t), worked out when first asked for. NOT private."""
+        return self._measure()
 
 
 def settled_distances(items: Items, space: Space[Items, Item], radius: float) -> Array:
@@ -293,7 +300,8 @@ def settled_distances(items: Items, space: Space[Items, Item], radius: float) ->
     soon as it can tell which side of the radius a pair is on; within a thousandth of the radius,
     far wider than its error, every pair is computed by itself, from its two items alone.
     """
-    distances = space.distances(items, around=radius)
+    placing = isinstance(space, Places)
+    distances = space.placed(items, radius) if placing else space.distances(items)
     close = (distances >= (1 - _SETTLE) * radius) & (distances <= (1 + _SETTLE) * radius)
     first, second = (index.astype(np.int64) for index in np.nonzero(close))
     first, second = first[first < second], second[first < second]
@@ -328,7 +336,8 @@ def private_populous_estimator(
     source = noise_source(rng)
     distances = settled_distances(items, space, test.radius)
     verdict = test.examine(distances, rng=source)
+    measure = functools.partial(space.distances, items)
     if not verdict.passed:
-        return Populous(Bottom(), verdict)
+        return Populous(Bottom(), verdict, measure)
     chosen = space.representative(items, verdict.weights, verdict.reference)
-    return Populous(space.mask(chosen, rng=source), verdict)
+    return Populous(space.mask(chosen, rng=source), verdict, measure)

@@ -224,14 +224,22 @@ class LiftedSpace:
         """Eta."""
         return {"eta": self.eta}
 
-    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:
+    def distances(self, items: MixtureBatch) -> Array:
         """Lifted distances of all pairs (t, t).
 
         Infinite, diagonal included, for fits that failed or are too nearly flat to be computed
-        with, and where labels blur. With a radius `around`, fits of one component are only placed
-        on either side of it, where bounds can tell.
+        with, and where labels blur.
         """
-        distances = pairwise_lifted(items, around=around)
+        return self._comparable(items, pairwise_lifted(items))
+
+    def placed(self, items: MixtureBatch, radius: float) -> Array:
+        """The same, but fits of one component are only placed on either side of the radius.
+
+        That is where bounds can tell; see `Places`.
+        """
+        return self._comparable(items, pairwise_lifted(items, around=radius))
+
+    def _comparable(self, items: MixtureBatch, distances: Array) -> Array:
         flat = nearly_flat(items)
         distances[flat], distances[:, flat] = np.inf, np.inf
         if items.n_components == 1:

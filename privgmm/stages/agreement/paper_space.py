@@ -101,7 +101,7 @@ class PaperSpace:
         """``dist_Param`` of two mixtures."""
         return dist_param(first, second)
 
-    def distances(self, items: MixtureBatch, *, around: float | None = None) -> Array:  # noqa: ARG002 - exact for any
+    def distances(self, items: MixtureBatch) -> Array:
         """``dist_Param`` of all pairs (t, t).
 
         Infinite, diagonal included, for fits that failed or are too nearly flat to compute with.

@@ -8,7 +8,7 @@ this package are `paper_space.PaperSpace` (Sections 4 and 5 as printed) and
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from privgmm.privacy.noise import Randomness
 from privgmm.stages.agreement.votes import Verdict
 from privgmm.stages.stage import Number
 
-__all__ = ["ChosenWords", "MixtureSpace", "Space", "SpaceWords"]
+__all__ = ["ChosenWords", "MixtureSpace", "Places", "Space", "SpaceWords"]
 
 Items = TypeVar("Items", contravariant=True)
 Item = TypeVar("Item", covariant=True)
@@ -70,18 +70,24 @@ class ChosenWords:
     numbers: tuple[Number, ...]
 
 
+@runtime_checkable
+class Places(Protocol[Items]):
+    """A space that can tell who lies within a radius sooner than how far everybody is apart."""
+
+    def placed(self, items: Items, radius: float) -> Array:
+        """All distances (t, t), where nothing counts but who lies within the radius.
+
+        Any other number on the same side may stand for a distance that is off the radius by a
+        thousandth or more.
+        """
+        ...
+
+
 class Space(Protocol[Items, Item]):
     """A semimetric space (Definition 2.1) with a masking mechanism (Definition 2.2)."""
 
-    def distances(self, items: Items, *, around: float | None = None) -> Array:
-        """All distances (t, t); infinite, diagonal included, where an item does not exist.
-
-        Parameters
-        ----------
-        around : float, optional
-            A radius, where nothing counts but who lies within it. Any other number on the same
-            side may then stand for a distance that is off the radius by a thousandth or more.
-        """
+    def distances(self, items: Items) -> Array:
+        """All distances (t, t); infinite, diagonal included, where an item does not exist."""
         ...
 
     def between(self, items: Items, first: IntArray, second: IntArray) -> Array:

@@ -26,7 +26,7 @@ class Line:
         self.noise = noise
         self.chosen: list[tuple[int, list[float]]] = []
 
-    def distances(self, items: Array, *, around: float | None = None) -> Array:  # noqa: ARG002 - all exact
+    def distances(self, items: Array) -> Array:
         gaps = np.abs(items[:, None] - items)
         return np.where(np.isnan(gaps), np.inf, gaps)
 
@@ -81,7 +81,7 @@ def test_the_first_populous_block_is_masked() -> None:
 class Rounding(Line):
     """A fast table of distances whose last digits depend on all items together."""
 
-    def distances(self, items: Array, *, around: float | None = None) -> Array:  # noqa: ARG002 - all exact
+    def distances(self, items: Array) -> Array:
         wobble = 1e-9 * math.sin(1e3 * float(np.nansum(items)))
         return super().distances(items) * (1 + wobble)
 

@@ -30,7 +30,8 @@ def show_fit(scene: Scene) -> None:
     if scene.look.errors is not None:
         st.caption(
             f":material/public: ± is one standard error. {scene.look.errors.meaning} In the "
-            "picture the bands are two standard errors wide, to either side of a line."
+            "picture a band reaches two of them to either side of its line; where none can be seen "
+            "it is narrower than the line."
         )
     line = st.container(horizontal=True)
     offer(

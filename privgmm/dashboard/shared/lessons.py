@@ -83,8 +83,8 @@ LESSONS: tuple[Lesson, ...] = (
     ),
     Lesson(
         "Paid once, looked at often",
-        "This picture of 30,000 people may be published. Everything else on the page comes from the "
-        "same noisy numbers. Why does none of it cost more privacy?",
+        "This picture of 30,000 people may be published. Everything else on the page comes from "
+        "the same noisy numbers. Why does none of it cost more privacy?",
         {"look_from": "Example", "look_k": "3", "look_at": "Two columns"},
         "Look_again",
     ),

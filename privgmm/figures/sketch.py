@@ -296,17 +296,20 @@ def density_seen(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Ar
     period of the lowest frequency: NaN where that shows.
     """
     frame, d = sketch.frame, sketch.frame.n_features
-    values = sketch.values.reshape(-1, n_frequencies)
-    waves = sketch.frequencies.reshape(*values.shape, d)
+    # directions that are evenly spread: integrals over equal angles are the most accurate
+    start = sketch.fitted_from
+    frequencies = sketch.frequencies[start:]
+    values = sketch.values[start:].reshape(-1, n_frequencies)
+    waves = frequencies.reshape(*values.shape, d)
     sizes = np.linalg.norm(waves[0], axis=1)
     step = float(sizes[0])
     power = (np.abs(values) ** 2).mean(axis=0)
-    noise = 2 * (sketch.deviations.reshape(values.shape) ** 2).mean(axis=0)
+    noise = 2 * (sketch.deviations[start:].reshape(values.shape) ** 2).mean(axis=0)
     kept = np.clip(1 - noise / power, 0.0, 1.0)
     z = frame.to_frame(points)
     if d == 1:
         terms = values * kept * step / math.pi
-        start = step / (2 * math.pi)
+        level = step / (2 * math.pi)
     else:
         # a share of the half circle to each direction
         angles = np.arctan2(waves[:, 0, 1], waves[:, 0, 0]) % math.pi
@@ -317,10 +320,10 @@ def density_seen(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Ar
         shares = np.empty(angles.size)
         shares[order] = (ring[2:] - ring[:-2]) / 2
         terms = values * kept * sizes * step * shares[:, None] / (2 * math.pi**2)
-        start = 0.0
-    phases = z @ sketch.frequencies.T
+        level = 0.0
+    phases = z @ frequencies.T
     flat = terms.ravel()
-    heights = start + np.cos(phases) @ flat.real + np.sin(phases) @ flat.imag
+    heights = level + np.cos(phases) @ flat.real + np.sin(phases) @ flat.imag
     heights *= abs(float(np.linalg.det(frame.inverse)))
     far = np.linalg.norm(z, axis=1) > math.pi / step
     return np.where(far, np.nan, np.maximum(heights, 0.0))

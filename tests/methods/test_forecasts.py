@@ -146,8 +146,8 @@ def check(seen: Outcome) -> None:
 
 @pytest.mark.parametrize("index", [49, 51])
 def test_a_forecast_comes_true(index: int) -> None:
-    """Two small settings, five runs each; the study has all, and twenty."""
-    seen = outcome(settings()[index], "sketch", 5)
+    """Two small settings; the study has all."""
+    seen = outcome(settings()[index], "sketch", RUNS)
     assert seen.errors
     check(seen)
 

@@ -21,6 +21,7 @@ from scipy.special import ndtr
 
 from privgmm.arrays import Array, frozen
 from privgmm.mixture import Mixture
+from privgmm.stages.sketch.features import columns_apart
 from privgmm.stages.sketch.frame import Frame
 
 __all__ = ["Base", "DensityCurve", "DensityImage", "Waves", "curve_of", "image_of", "span_of"]
@@ -358,7 +359,7 @@ def image_of(
 def _back_projected(
     waves: Waves, base: Base, places: Array, smooth: Array, error: Array
 ) -> tuple[Array, Array]:
-    """The mixture's density (g,) with the residual of all directions added, and its error.
+    """The mixture's density (g,) with the residual of the directions added, and its error.
 
     Notes
     -----
@@ -370,8 +371,10 @@ def _back_projected(
     they are deep. Where the mixture has next to nothing, all that goes below zero is ripple, and
     tells how large they are. What is no larger is not shown: there the mixture's density stays.
     """
+    # those that are evenly spread: integrals over equal angles are the most accurate
     angles = np.arctan2(waves.directions[:, 1], waves.directions[:, 0]) % math.pi
     order = np.argsort(angles)
+    order = order[order >= columns_apart(*waves.directions.shape)]
     ring = angles[order]
     shares = 0.5 * (np.roll(ring, -1) - np.roll(ring, 1)) % (0.5 * math.pi)
     if len(ring) < 3:

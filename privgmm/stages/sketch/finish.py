@@ -70,8 +70,9 @@ from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage
 
 __all__ = ["FAINTEST", "Finish", "PreparedFinish", "takes_rich_route", "widened"]
 
-_SUSPECT = 2.0
-"""A misfit above this makes a sketch with more than two columns suspect, see `takes_rich_route`."""
+_SUSPECT, _SUSPECT_OF_MANY = 2.0, 3.5
+"""A misfit above this makes a sketch with more than two columns suspect, see `takes_rich_route`;
+the latter with so many rows that there is room for every rich mixture."""
 _RICH, _VOTE, _LAST = 0.70, 0.05, 0.25
 """Shares of the stage's account, where a rich mixture is made."""
 _VOTE_ALONE = 0.08
@@ -336,7 +337,6 @@ class PreparedFinish:
                 deviations,
                 n,
                 prior=pull_of(self.first, mixture),
-                iterations=15,
                 features=winsorised_features,
             )
             rise = chi_square(self.first, found.mixture) - self.fit.chi_square
@@ -437,15 +437,17 @@ def takes_rich_route(fit: FrameFit, stage: Finish) -> bool:
 
     Always if no mixture of k components explains the sketch. From three columns on a sketch of few
     rows is too noisy for that to show beyond doubt, and its optimum can be far off where rows are
-    not a Gaussian mixture; so a misfit of two standard deviations is enough. From four columns on,
-    where there are too few rows for a rich mixture, nothing would show: then it is always noisy EM,
+    not a Gaussian mixture; so a misfit of two standard deviations is enough. Many rows show it
+    clearly, and there two deviations are chance more often than not. From four columns on, where
+    there are too few rows for a rich mixture, nothing would show: then it is always noisy EM,
     though on Gaussian rows refinement can be better by a third.
     """
     if stage.n_features < FEW_COLUMNS:
         return not fit.explains
     if stage.n_features > FEW_COLUMNS and 1 < fit.n_components >= _rich_room(stage):
         return True
-    return fit.misfit > _SUSPECT
+    many = _rich_room(stage) >= _MOST_RICH
+    return fit.misfit > (_SUSPECT_OF_MANY if many else _SUSPECT)
 
 
 def _rich_radius(d: int) -> float:

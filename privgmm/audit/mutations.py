@@ -823,8 +823,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "moments that move by one",
         f"{_WINSORISED}:moment_sensitivity",
-        "unit * moments.sensitivity",
-        "unit * 0.7 * moments.sensitivity",
+        "rounded_sensitivity(moments.sensitivity",
+        "rounded_sensitivity(0.7 * moments.sensitivity",
         _finish_rows(1),
     ),
     # histograms

@@ -115,7 +115,8 @@ def test_each_way_of_the_finish_costs_its_price_and_no_more() -> None:
         one = found[f"finish account, {name}"]
         assert one.detail == f"{draws} draws of one run"
         assert least < one.measured <= 1
-    assert found["finish account, refinement"].detail == "1 draws of one run"
+    # its first fit is coarse: two steps
+    assert found["finish account, refinement"].detail == "2 draws of one run"
     assert all(f.passed for f in found.values())
 
 

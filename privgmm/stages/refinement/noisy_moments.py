@@ -39,12 +39,10 @@ __all__ = [
     "Refinement",
     "Solution",
     "add_moments",
-    "component_offsets",
     "cut_features",
     "cut_sums",
-    "inverse_factors",
+    "moment_sums",
     "refine",
-    "responsibilities",
     "solve_moments",
     "winsorised_features",
 ]
@@ -236,7 +234,7 @@ def _errors_of(mixture: Mixture, stage: Refinement, n: int) -> StandardErrors | 
 
 
 @nb.njit(cache=True, nogil=True)
-def responsibilities(
+def _responsibilities(
     row: Array,
     offsets: Array,
     means: Array,
@@ -307,7 +305,7 @@ def add_moments(
         size = starts[p + 1] - starts[p]
         person[:] = 0
         for i in range(starts[p], starts[p + 1]):
-            norm = responsibilities(rows[i], offsets, means, inverses, u, squares, share)
+            norm = _responsibilities(rows[i], offsets, means, inverses, u, squares, share)
             if norm == 0.0:
                 continue
             for a in range(k):
@@ -339,7 +337,7 @@ def add_moments(
                     sums[a, j] += (2 * person[a, j] + size) // (2 * size)
 
 
-def component_offsets(mixture: Mixture) -> Array:
+def _component_offsets(mixture: Mixture) -> Array:
     """``ln w - ln det L`` of each component (k,): what its log density starts from."""
     with np.errstate(divide="ignore"):
         logs = np.log(mixture.weights)
@@ -349,10 +347,47 @@ def component_offsets(mixture: Mixture) -> Array:
     )
 
 
-def inverse_factors(mixture: Mixture) -> Array:
+def _inverse_factors(mixture: Mixture) -> Array:
     """Inverses of the lower factors (k, d, d)."""
     eye = np.eye(mixture.n_features)
     return np.stack([solve_triangular(factor, eye, lower=True) for factor in mixture.cholesky])
+
+
+def moment_sums(
+    rows: Array,
+    public: Mixture,
+    radius: float,
+    scales: Array,
+    persons: Persons,
+    unit: float,
+    *,
+    winsorise: bool,
+) -> IntArray:
+    """What `add_moments` gives of all persons (k, 1 + d + d(d+1)/2). NOT private by itself."""
+    d = public.n_features
+    shape = (public.n_components, 1 + d + d * (d + 1) // 2)
+    offsets, inverses = _component_offsets(public), _inverse_factors(public)
+    ordered = persons.ordered(rows)
+
+    def work(first: int, last: int) -> IntArray:
+        sums = np.zeros(shape, dtype=np.int64)
+        add_moments(
+            ordered,
+            persons.starts,
+            first,
+            last,
+            offsets,
+            public.means,
+            inverses,
+            radius,
+            scales,
+            unit,
+            winsorise,
+            sums,
+        )
+        return sums
+
+    return in_threads(work, len(persons))
 
 
 def cut_sums(
@@ -368,31 +403,8 @@ def cut_sums(
     Sums over persons of counts, ``r u / R`` and ``r svec(u u^T) / R^2`` (off-diagonals times
     sqrt 2), weighed by ``c / |c|``, in units of `1/unit`. NOT private by itself.
     """
-    d = public.n_features
-    shape = (public.n_components, 1 + d + d * (d + 1) // 2)
-    offsets, inverses = component_offsets(public), inverse_factors(public)
     weights = np.asarray(scales) / math.hypot(*scales)
-    ordered = persons.ordered(rows)
-
-    def work(first: int, last: int) -> IntArray:
-        sums = np.zeros(shape, dtype=np.int64)
-        add_moments(
-            ordered,
-            persons.starts,
-            first,
-            last,
-            offsets,
-            public.means,
-            inverses,
-            radius,
-            weights,
-            unit,
-            False,
-            sums,
-        )
-        return sums
-
-    return in_threads(work, len(persons))
+    return moment_sums(rows, public, radius, weights, persons, unit, winsorise=False)
 
 
 @functools.lru_cache(maxsize=16)

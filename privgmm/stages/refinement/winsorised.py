@@ -13,19 +13,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from scipy.stats import chi2
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource
-from privgmm.stages.fixed_point import Persons, fixed_scale, in_threads
-from privgmm.stages.refinement.noisy_moments import (
-    component_offsets,
-    inverse_factors,
-    responsibilities,
-)
+from privgmm.stages.fixed_point import Persons, fixed_scale, rounded_sensitivity
+from privgmm.stages.refinement.noisy_moments import moment_sums
 from privgmm.stages.stage import RowSums
 
 __all__ = [
@@ -49,7 +44,7 @@ class Moments:
         R: rows farther from a component, in its own units, are pulled in to it.
     scales : tuple of three floats
         c of ``(c0 r, c1 r v, c2 r svec(v v^T))`` with ``v = u min(1, R/|u|) / R``; needs
-        ``c1^2 <= 2 c0 c2``.
+        ``c1^2 <= 2 c0 c2``, and none above 1.
 
     Notes
     -----
@@ -66,6 +61,10 @@ class Moments:
     def __post_init__(self) -> None:
         for value in (self.radius, *self.scales):
             positive(value, "radius and every scale")
+        if max(self.scales) > 1:
+            raise InvalidInput(
+                f"scales must be at most 1, as the rounding takes for granted, got {self.scales}"
+            )
         if self.scales[1] ** 2 > 2 * self.scales[0] * self.scales[2]:
             raise InvalidInput(
                 f"scales must satisfy c1^2 <= 2 c0 c2 to keep the sensitivity, got {self.scales}"
@@ -90,57 +89,6 @@ class Moments:
 MomentSums = Callable[[Array, Mixture, Moments, Persons], tuple[IntArray, float]]
 
 
-@njit(cache=True, nogil=True)
-def _accumulate(
-    rows: Array,
-    starts: IntArray,
-    first: int,
-    last: int,
-    offsets: Array,
-    means: Array,
-    inverses: Array,
-    radius: float,
-    scales: Array,
-    unit: float,
-    sums: IntArray,
-) -> None:
-    """Add the rounded contributions of persons first..last-1 to `sums` (k, width)."""
-    k, d = means.shape
-    width = 1 + d + d * (d + 1) // 2
-    u = np.empty((k, d))
-    squares, share = np.empty(k), np.empty(k)
-    person = np.zeros((k, width))
-    root_two = math.sqrt(2.0)
-    for p in range(first, last):
-        begin, end = starts[p], starts[p + 1]
-        person[:] = 0.0
-        for i in range(begin, end):
-            norm = responsibilities(rows[i], offsets, means, inverses, u, squares, share)
-            if norm == 0.0:
-                continue
-            for a in range(k):
-                w = share[a] / norm
-                if not w > 0.0 or not squares[a] < np.inf:
-                    continue
-                pull = 1.0 / radius
-                if squares[a] > radius * radius:
-                    pull = 1.0 / math.sqrt(squares[a])
-                person[a, 0] += scales[0] * w
-                at = 1 + d
-                for r in range(d):
-                    v = u[a, r] * pull
-                    person[a, 1 + r] += scales[1] * w * v
-                    person[a, at] += scales[2] * w * v * v
-                    at += 1
-                    for c in range(r + 1, d):
-                        person[a, at] += scales[2] * w * root_two * v * (u[a, c] * pull)
-                        at += 1
-        size = unit / (end - begin)
-        for a in range(k):
-            for j in range(width):
-                sums[a, j] += math.floor(person[a, j] * size + 0.5)
-
-
 def winsorised_sums(
     rows: Array, public: Mixture, moments: Moments, persons: Persons
 ) -> tuple[IntArray, float]:
@@ -148,39 +96,14 @@ def winsorised_sums(
 
     NOT private by themselves.
     """
-    d = public.n_features
-    unit = fixed_scale(len(persons))
-    shape = (public.n_components, 1 + d + d * (d + 1) // 2)
-    offsets, inverses = component_offsets(public), inverse_factors(public)
-    ordered = persons.ordered(rows)
-
-    def work(first: int, last: int) -> IntArray:
-        sums = np.zeros(shape, dtype=np.int64)
-        _accumulate(
-            ordered,
-            persons.starts,
-            first,
-            last,
-            offsets,
-            public.means,
-            inverses,
-            moments.radius,
-            np.asarray(moments.scales),
-            unit,
-            sums,
-        )
-        return sums
-
-    return in_threads(work, len(persons)), unit
+    unit, scales = fixed_scale(len(persons)), np.asarray(moments.scales)
+    sums = moment_sums(rows, public, moments.radius, scales, persons, unit, winsorise=True)
+    return sums, unit
 
 
 def moment_sensitivity(unit: float, moments: Moments, size: int) -> float:
-    """How far replacing a person moves `size` integer sums, in L2.
-
-    By the sensitivity of the moments, and by the rounding: at most half a unit in each
-    coordinate of either person's contribution.
-    """
-    return unit * moments.sensitivity * (1 + 1e-9) + math.sqrt(size)
+    """How far replacing a person moves `size` integer sums, in L2, rounding included."""
+    return rounded_sensitivity(moments.sensitivity, unit, size)
 
 
 def noisy_moments_of(

@@ -82,7 +82,6 @@ _LIGHTEST_SPLIT = 0.02
 _CUMULANTS_FROM = 6  # dimensions
 _ROUNDS, _STEPS = 3, 6
 _ROUND_GAIN, _STEP_GAIN = 1e-2, 1e-3
-_LONGEST_STEP = 2.0
 _NUGGET = 1e-9  # keeps the covariance of one row positive definite in floating point
 _LANCZOS = 80
 _DRAWS = 400
@@ -515,7 +514,7 @@ def _descended_along(
     structure, d = problem.structure, problem.d
     residual = (problem.target - problem.predicted(theta)) * scale
     cost = 0.5 * float(residual @ residual) + problem.prior(theta)[0]
-    damping = 1e-2
+    damping = kernels.FIRST_DAMPING
     for _ in range(iterations):
         tangent = structure.tangent(theta, d)
         slopes = problem.slopes(theta, tangent) * scale[:, None]
@@ -524,18 +523,16 @@ def _descended_along(
         downhill = slopes.T @ residual + pull
         gain = -1.0
         for _ in range(8):
-            damped = normal + damping * np.diag(np.diagonal(normal) + 1e-6)
-            step: Array = np.asarray(np.linalg.solve(damped, downhill))
-            step /= max(1.0, float(np.abs(step).max()) / _LONGEST_STEP)
+            step = kernels.damped_step(normal, downhill, damping)
             new = structure.moved(theta, step, d)
             new_residual = (problem.target - problem.predicted(new)) * scale
             new_cost = 0.5 * float(new_residual @ new_residual) + problem.prior(new)[0]
             if new_cost < cost:
                 gain = cost - new_cost
                 theta, cost, residual = new, new_cost, new_residual
-                damping = max(damping / 5, 1e-7)
+            damping = kernels.next_damping(damping, gain >= 0)
+            if gain >= 0:
                 break
-            damping = min(damping * 4, 1e6)
         if gain < tolerance:
             break
     return _Solution(theta, cost)

@@ -22,7 +22,17 @@ from numba import njit
 
 from privgmm.arrays import Array
 
-__all__ = ["characteristic", "descend", "prior", "rank_one", "sampling_covariance", "unpack"]
+__all__ = [
+    "FIRST_DAMPING",
+    "characteristic",
+    "damped_step",
+    "descend",
+    "next_damping",
+    "prior",
+    "rank_one",
+    "sampling_covariance",
+    "unpack",
+]
 
 # Standard deviations of the weak prior, and where the log-diagonals are centred
 _LOGIT, _MEAN, _DIAGONAL, _OFF_DIAGONAL = 2.0, 4.0, 1.5, 2.0
@@ -30,6 +40,8 @@ _DIAGONAL_CENTRE = -0.6
 _NARROWEST, _WIDEST = -12.0, 8.0  # log-diagonals beyond are clipped, against overflow
 _NEGLIGIBLE = -40.0  # exponent
 _LONGEST_STEP = 2.0
+FIRST_DAMPING = 1e-2
+"""With which a descent starts."""
 
 
 @njit(cache=True, nogil=True)
@@ -132,6 +144,25 @@ def characteristic(
 
 
 @njit(cache=True, nogil=True)
+def damped_step(normal: Array, downhill: Array, damping: float) -> Array:
+    """A Levenberg-Marquardt step, cut to a bounded length per number."""
+    damped = normal.copy()
+    for b in range(len(normal)):
+        damped[b, b] += damping * (normal[b, b] + 1e-6)
+    step = np.linalg.solve(damped, downhill)
+    length = np.abs(step).max()
+    if length > _LONGEST_STEP:
+        step *= _LONGEST_STEP / length
+    return step
+
+
+@njit(cache=True, nogil=True)
+def next_damping(damping: float, gained: bool) -> float:
+    """Less after a step that gained, more after one that did not."""
+    return max(damping / 5, 1e-7) if gained else min(damping * 4, 1e6)
+
+
+@njit(cache=True, nogil=True)
 def descend(
     start: Array,
     frequencies: Array,
@@ -157,7 +188,7 @@ def descend(
     characteristic(weights, means, roots, frequencies, values, slopes)
     residual = (target - values) * scale
     cost = 0.5 * np.dot(residual, residual) + prior(theta, d, pull, precision)
-    damping = 1e-2
+    damping = FIRST_DAMPING
     for _ in range(iterations):
         for a in range(len(target)):
             for b in range(n_parameters):
@@ -168,13 +199,7 @@ def descend(
             normal[b, b] += precision[b]
         gain = -1.0
         for _ in range(8):
-            damped = normal.copy()
-            for b in range(n_parameters):
-                damped[b, b] += damping * (normal[b, b] + 1e-6)
-            step = np.linalg.solve(damped, downhill)
-            length = np.abs(step).max()
-            if length > _LONGEST_STEP:
-                step *= _LONGEST_STEP / length
+            step = damped_step(normal, downhill, damping)
             new = theta + step.reshape(k, width)
             unpack(new, weights, means, roots)
             characteristic(weights, means, roots, frequencies, values, none)
@@ -183,9 +208,9 @@ def descend(
             if new_cost < cost:
                 gain = cost - new_cost
                 theta, cost, residual = new, new_cost, new_residual
-                damping = max(damping / 5, 1e-7)
+            damping = next_damping(damping, gain >= 0)
+            if gain >= 0:
                 break
-            damping = min(damping * 4, 1e6)
         if gain < tolerance:
             break
         characteristic(weights, means, roots, frequencies, values, slopes)

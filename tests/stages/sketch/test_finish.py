@@ -12,7 +12,8 @@ from privgmm.distances.parameters import dist_gmm
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, SeededNoise, noise_source
 from privgmm.stages.sketch.features import SketchShape
-from privgmm.stages.sketch.finish import Finish
+from privgmm.stages.sketch.finish import Finish, takes_rich_route
+from privgmm.stages.sketch.fitting import FrameFit
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.second_look import refining_steps
@@ -219,6 +220,26 @@ def test_doubtful_fits_of_many_columns_are_not_believed() -> None:
     one = Mixture([1.0], rows.mean(axis=0)[None], np.cov(rows.T)[None])
     levels = [float(m.log_density(rows).mean()) for m in (alone, one, found)]
     assert levels == sorted(levels)
+
+
+@pytest.mark.parametrize(
+    ("n", "misfit", "rich"),
+    [(20_000, 2.5, True), (400_000, 2.5, False), (400_000, 4.0, True), (2_000, -3.0, True)],
+)
+def test_doubt_weighs_less_where_rows_are_many(n: int, misfit: float, rich: bool) -> None:
+    """Two and a half deviations are chance if many rows show no more; with few, they are a hint."""
+    size, freedom = FOUR_COLUMNS.n_components * 15, 900
+    fit = FrameFit(
+        mixture=FOUR_COLUMNS,
+        parameters=np.zeros((2, 15)),
+        chi_square=freedom + misfit * math.sqrt(2 * freedom),
+        degrees_of_freedom=freedom,
+        inflation=1.0,
+        information=np.eye(size),
+        floored=np.zeros(2, dtype=bool),
+    )
+    stage = Finish(2, 4, n, SketchShape.default(4), (0.6 * LEFT) ** -0.5)
+    assert takes_rich_route(fit, stage) == rich
 
 
 def test_persons_weigh_alike() -> None:

@@ -149,7 +149,7 @@ def damped_step(normal: Array, downhill: Array, damping: float) -> Array:
     damped = normal.copy()
     for b in range(len(normal)):
         damped[b, b] += damping * (normal[b, b] + 1e-6)
-    step = np.linalg.solve(damped, downhill)
+    step: Array = np.linalg.solve(damped, downhill)  # type: ignore[assignment]  # doubles give doubles
     length = np.abs(step).max()
     if length > _LONGEST_STEP:
         step *= _LONGEST_STEP / length

@@ -409,7 +409,8 @@ def test_a_sketch_pulls_downhill(sketches: list[Sketch]) -> None:
     pull = pull_of(sketches[0], TRUTH)(TRUTH)
     np.testing.assert_allclose(pull.information, there, rtol=1e-9, atol=1e-9 * there.max())
     # one step from the truth ends near the fit, measured in standard errors
-    moved = noisy_moments._moved(TRUTH, np.linalg.solve(there, pull.downhill).reshape(2, -1))
+    step = np.asarray(np.linalg.solve(there, pull.downhill))
+    moved = noisy_moments._moved(TRUTH, step.reshape(2, -1).astype(np.float64))
     assert chi_square(sketches[0], moved) < chi_square(sketches[0], TRUTH)
     assert chi_square(sketches[0], moved) < found.chi_square + 1
 

@@ -84,6 +84,7 @@ _ROUNDS, _STEPS = 3, 6
 _ROUND_GAIN, _STEP_GAIN = 1e-2, 1e-3
 _NUGGET = 1e-9  # keeps the covariance of one row positive definite in floating point
 _LANCZOS = 80
+_HOPELESS = 10.0  # times what is expected of the squares
 _DRAWS = 400
 
 
@@ -657,25 +658,26 @@ def _polish(
     The covariance is that at the candidate, renewed until it changes nothing any more. If the
     candidates are `rough` (found with inflated noise), they are sharpened first.
     """
-    best: tuple[float, float, Array, Array, Array] | None = None
-    for candidate in candidates:
-        theta = candidate
-        if rough:
-            theta = _descended(problem, candidate, problem.scale(1.0), _ITERATIONS, _GAIN).theta
-        factor = problem.whitener(problem.sampling(theta), 1.0)
-        theta, chi, gain = _improve(problem, theta, factor)
-        if best is None or chi < best[0]:
-            best = chi, gain, theta, factor, candidate
-    if best is None:
+    if not candidates:
         raise InvalidInput("candidates must not be empty")
-    chi, gain, theta, factor, candidate = best
-    for _ in range(1, _ROUNDS):
-        if _z(problem, theta, chi) > MISFIT or gain < _ROUND_GAIN:
-            break
-        factor = problem.whitener(problem.sampling(theta), 1.0)
-        theta, chi, gain = _improve(problem, theta, factor)
-    if _z(problem, theta, chi) <= MISFIT:
-        return theta, chi, _normal_matrix(problem, theta, factor), 1.0
+    starts, candidate = list(candidates), candidates[0]
+    if rough:
+        scale = problem.scale(1.0)
+        starts = [_descended(problem, one, scale, _ITERATIONS, _GAIN).theta for one in starts]
+    if not all(_hopeless(problem, theta) for theta in starts):
+        tried = []
+        for start in starts:
+            factor = problem.whitener(problem.sampling(start), 1.0)
+            tried.append((*_improve(problem, start, factor), factor))
+        best = min(range(len(tried)), key=lambda i: tried[i][1])
+        candidate, (theta, chi, gain, factor) = candidates[best], tried[best]
+        for _ in range(1, _ROUNDS):
+            if _z(problem, theta, chi) > MISFIT or gain < _ROUND_GAIN:
+                break
+            factor = problem.whitener(problem.sampling(theta), 1.0)
+            theta, chi, gain = _improve(problem, theta, factor)
+        if _z(problem, theta, chi) <= MISFIT:
+            return theta, chi, _normal_matrix(problem, theta, factor), 1.0
     # What no mixture of this size can explain counts as noise
     theta, inflation = candidate, 1.0
     sampling = problem.sampling(theta)
@@ -686,6 +688,16 @@ def _polish(
         sampling = problem.sampling(theta)
     chi = _quadratic(problem, theta, problem.whitener(sampling, 1.0))
     return theta, chi, _normal_matrix(problem, theta, factor), inflation
+
+
+def _hopeless(problem: _Problem, theta: Array) -> bool:
+    """Whether a mixture explains so little that no look at correlated errors is needed.
+
+    Even where few errors of the rows move all waves together, the mean of all squared errors, each
+    in units of its own variance, is not many times its expectation.
+    """
+    residual = (problem.target - problem.predicted(theta)) * problem.scale(1.0)
+    return float(residual @ residual) > _HOPELESS * problem.degrees_of_freedom(theta)
 
 
 def _finished(problem: _Problem, candidates: Sequence[Array], *, rough: bool) -> FrameFit:

@@ -238,8 +238,9 @@ class PreparedRelease:
         self._drawn = True
         drawn: list[Drawn] = []
         value: Any = None
-        # many small matrices: a second BLAS thread would cost more than it brings
-        with one_blas_thread():
+        # many small matrices: a second BLAS thread would cost more than it brings. And whether a
+        # number overflows on the way must not show, not even where warnings are errors
+        with one_blas_thread(), np.errstate(all="ignore"):
             prepared = self._first
             for number, stage in enumerate(self.plan.stages):
                 if number > 0:

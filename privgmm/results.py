@@ -86,7 +86,7 @@ class Release:
     @property
     def attacker(self) -> str:
         """What somebody who knows every other row (or person) gains by it, as a clause."""
-        return self.plan.attacker(self.unit)
+        return _attacker(self)
 
     @property
     def misfit_in_words(self) -> str | None:
@@ -171,7 +171,7 @@ class Refusal:
     @property
     def attacker(self) -> str:
         """What somebody who knows every other row (or person) gains by it, as a clause."""
-        return self.plan.attacker(self.unit)
+        return _attacker(self)
 
     @property
     def _request(self) -> PlanRequest:
@@ -257,3 +257,11 @@ class Refusal:
 
     def _repr_html_(self) -> str:
         return refusal_html(self)
+
+
+def _attacker(result: Release | Refusal) -> str:
+    """The plan's clause, which says nothing of whoever knows the seed of a demonstration."""
+    words = result.plan.attacker(result.unit)
+    if not result.seeded:
+        return words
+    return f"whoever knows or guesses the seed can tell for certain; without it, {words}"

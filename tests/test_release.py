@@ -253,6 +253,13 @@ def test_units_do_not_matter(outcome: Outcome) -> None:
 # ------------------------------------------------------------------------ reproducibility
 
 
+def test_whoever_knows_the_seed_can_tell(outcome: Outcome) -> None:
+    private = dataclasses.replace(released(outcome.result), seeded=False)
+    assert private.attacker == PLAN.attacker()
+    for result in (outcome.result, Refusal(PLAN.budget, PLAN, seeded=True)):
+        assert "whoever knows or guesses the seed can tell for certain" in result.attacker
+
+
 def test_a_seed_repeats_and_is_marked(outcome: Outcome) -> None:
     again = released(release(ROWS, PLAN, rng=np.random.default_rng(1)).result)
     assert again.mixture == released(outcome.result).mixture
@@ -599,6 +606,32 @@ def test_a_learner_that_never_fits_leads_to_a_refusal() -> None:
     assert outcome.curator.votes.tolist() == [0] * 100
     with pytest.raises(PrivGMMError, match="finds no mixture"):
         outcome.curator.nonprivate()
+
+
+class FarApart:
+    """A learner whose two components have scales so far apart that their ratio overflows."""
+
+    n_components = 2
+
+    def fit_blocks(self, blocks: Array, *, rng: BlockRandomness = None) -> MixtureBatch:  # noqa: ARG002
+        t = len(blocks)
+        scales = np.array([1e-150, 1e140])[None, :, None, None]
+        near = 1 + 1e-3 * np.tanh(blocks.mean(axis=(1, 2)))[:, None, None, None]
+        means = np.broadcast_to([[0.0, 0.0], [1e160, 1e160]], (t, 2, 2))
+        factors = near * scales * np.eye(2)
+        return MixtureBatch.from_cholesky(
+            np.full((t, 2), 0.5), means, factors, np.ones(t, dtype=bool)
+        )
+
+
+def test_no_number_that_overflows_after_the_noise_becomes_an_error() -> None:
+    """All blocks agree. The ledger is told, and then nothing may hang on the rows: warnings are
+    errors here, and so was the ratio of the two scales."""
+    ledger = MemoryLedger()
+    found = released(release(ROWS, PLAN, ledger=ledger, learner=FarApart()).result)
+    assert ledger.entries[0].released
+    spread = np.sort(found.mixture.covariances[:, 0, 0])
+    assert 1e-303 < spread[0] < 1e-297 < 1e277 < spread[1] < 1e283
 
 
 @dataclasses.dataclass

@@ -183,6 +183,8 @@ class Standing:
         results, which nobody can tell from an account; where there is a cap, the cap does.
     seen : tuple of Spend
         All spends, for `ceiling`.
+    seeded : int
+        How many of them were demonstrations: whoever knows the seed of one can tell for certain.
     """
 
     spends: int
@@ -196,12 +198,14 @@ class Standing:
     label: str | None = None
     added: Budget | None = None
     seen: tuple[Spend, ...] = dataclasses.field(default=(), repr=False, compare=False)
+    seeded: int = 0
 
     @property
     def ceiling(self) -> float | None:
         """The chance of a right guess by somebody who sees all results, at most; None if none.
 
-        It holds where `total` does, and is worked out when it is asked for.
+        It holds where `total` does, for whoever does not know the seed of a seeded spend, and is
+        worked out when it is asked for.
         """
         return told_apart(self.seen).ceiling if self.seen else None
 
@@ -209,7 +213,15 @@ class Standing:
     def attacker(self) -> str:
         """The same in words, as a clause."""
         ceiling = self.ceiling
-        return "" if ceiling is None else guess_in_words(ceiling, self.unit)
+        if ceiling is None:
+            return ""
+        words = guess_in_words(ceiling, self.unit)
+        if self.seeded:
+            words += (
+                f"; but {self.seeded:,} of these had a seed, and whoever knows or guesses it can "
+                "tell for certain"
+            )
+        return words
 
     @property
     def total_in_words(self) -> str:
@@ -241,6 +253,7 @@ class Standing:
             "total": None if self.total is None else self.total.to_dict(),
             "added": None if self.added is None else self.added.to_dict(),
             "ceiling": self.ceiling,
+            "seeded": self.seeded,
             "cap": None if self.cap is None else self.cap.to_dict(),
             "cap_unit": None if self.cap is None else self.cap_unit,
             "remaining": None if self.remaining is None else self.remaining.to_dict(),
@@ -341,6 +354,7 @@ class History:
             self.label,
             added(spends) if spends else None,
             tuple(spends),
+            sum(entry.seeded for entry in self.entries),
         )
 
     def likeness(self, other: History) -> str | None:

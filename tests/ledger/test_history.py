@@ -92,3 +92,13 @@ def test_spends_of_several_data_sets_are_told_oldest_first(plan: Plan) -> None:
     assert [row["number"] for row in rows] == [1, 2, 3, 4]
     assert [row["account"] for row in rows] == ["one", "other", "other", "one"]
     assert [row["label"] for row in rows] == [None, "Other", "Other", None]
+
+
+def test_a_total_says_which_spends_had_a_seed(plan: Plan) -> None:
+    private, seeded = an_entry(plan), dataclasses.replace(an_entry(plan, 2), seeded=True)
+    whole = History(entries=(private, private)).standing()
+    mixed = History(entries=(private, seeded)).standing()
+    assert (whole.seeded, mixed.seeded) == (0, 1)
+    assert mixed.attacker.startswith(whole.attacker)
+    assert "1 of these had a seed, and whoever knows or guesses it" in mixed.attacker
+    assert mixed.to_dict()["seeded"] == 1

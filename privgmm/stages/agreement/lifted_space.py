@@ -267,15 +267,16 @@ class LiftedSpace:
         all members are near the identity, so that data far from the origin lose nothing.
         """
         members = np.flatnonzero(weights > 0)
-        roots = _relative_roots(items, members, reference)
-        picked = roots[:, :, 0]
+        # the test's noise is drawn already: pairs that do not match may be so far apart that their
+        # roots overflow, so only those of matched components are computed
+        order = np.zeros((len(members), 1), dtype=np.int64)
         if items.n_components > 1:
-            table = lifted_distance(np.eye(items.n_features + 1), roots)
-            order = bottleneck_matchings(table).permutations
-            picked = np.take_along_axis(roots, order[:, :, None, None, None], axis=2)[:, :, 0]
+            tables = self.tables(items, np.full_like(members, reference), members)
+            order = bottleneck_matchings(tables).permutations
+        roots = _relative_roots(items, members, order, reference)
         share = weights[members] / weights[members].sum()
         means = [
-            karcher_mean(picked[:, j], share, tolerance=_SOLVER_TOLERANCE).root
+            karcher_mean(roots[:, j], share, tolerance=_SOLVER_TOLERANCE).root
             for j in range(items.n_components)
         ]
         return Anchored(
@@ -394,26 +395,21 @@ class LiftedSpace:
         return np.stack([weights, means, square[:, 0, 0] / weights - means**2])
 
 
-def _relative_roots(items: MixtureBatch, members: IntArray, reference: int) -> Array:
-    """``U_a^-1 U_ib`` (n, k, k, p, p): component b of member i, seen from a of the reference.
+def _relative_roots(
+    items: MixtureBatch, members: IntArray, order: IntArray, reference: int
+) -> Array:
+    """``U_a^-1 U_ib`` (n, k, p, p): component b of member i, seen from its a of the reference.
 
-    ``sqrt(w_b / w_a) [[L_a^-1 L_b, L_a^-1 (mu_b - mu_a)], [0, 1]]``: differences of means come
-    first, so nothing cancels.
+    ``sqrt(w_b / w_a) [[L_a^-1 L_b, L_a^-1 (mu_b - mu_a)], [0, 1]]``, where b is ``order[i, a]``:
+    differences of means come first, so nothing cancels.
     """
-    k, d = items.n_components, items.n_features
-    factor = items.cholesky[reference][:, None]
-    roots = np.zeros((len(members), k, k, d + 1, d + 1))
-    shifts = items.means[members][:, None] - items.means[reference][:, None]
-    right = np.concatenate(
-        [
-            np.broadcast_to(items.cholesky[members][:, None], (len(members), k, k, d, d)),
-            shifts[..., None],
-        ],
-        axis=-1,
-    )
-    roots[..., :d, :] = forward_substitution(
-        np.broadcast_to(factor, (len(members), k, k, d, d)), right
-    )
+    d = items.n_features
+    member = members[:, None], order
+    shifts = items.means[member] - items.means[reference]
+    right = np.concatenate([items.cholesky[member], shifts[..., None]], axis=-1)
+    factor = np.broadcast_to(items.cholesky[reference], (*order.shape, d, d))
+    roots = np.zeros((*order.shape, d + 1, d + 1))
+    roots[..., :d, :] = forward_substitution(factor, right)
     roots[..., d, d] = 1.0
-    ratio = items.weights[members][:, None] / items.weights[reference][:, None]
+    ratio = items.weights[member] / items.weights[reference]
     return np.asarray(roots * np.sqrt(ratio)[..., None, None], dtype=np.float64)

@@ -228,3 +228,25 @@ def test_a_component_may_come_out_in_any_place() -> None:
 def test_bad_clearance(clearance: float) -> None:
     with pytest.raises(InvalidInput, match="clearance"):
         LiftedSpace(0.1, clearance=clearance)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_components_of_any_two_scales_have_a_mean(d: int) -> None:
+    """The ratio of the two overflows; every block agrees, so an error would tell of the rows."""
+    scales = np.array([1e-180, 1e140])
+    rng = np.random.default_rng(d)
+    fits = [
+        Mixture.from_roots(
+            [0.5, 0.5],
+            [np.zeros(d), np.full(d, 1e150)],
+            scales[:, None, None] * (np.eye(d) + 0.01 * rng.standard_normal((2, d, d))),
+        )
+        for _ in range(20)
+    ]
+    batch = MixtureBatch.of(fits)
+    space = LiftedSpace(0.1, clearance=2.0, reach=0.5)
+    with np.errstate(all="ignore"):
+        assert (settled_distances(batch, space, 0.5) < 0.5).all()
+        item = space.representative(batch, np.ones(20), 0)
+    assert np.abs(item.roots - np.eye(d + 1)).max() < 0.1
+    assert np.isfinite(space.mask(item, rng=SeededNoise(rng)).means).all()

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privgmm import methods
 from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.budget import Unit
-from privgmm.data.rows import check_finite, check_spread, checked_groups
+from privgmm.data.rows import check_finite, check_spread, checked_frame_names, checked_groups
 from privgmm.errors import InvalidInput, PrivGMMError, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
@@ -241,8 +241,11 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             If the promise is weaker than it may seem: the noise is seeded (`SeededRelease`),
             epsilon or delta are large (`WeakBudget`), rows were fitted before without a ledger
             (`RepeatedSpend`) or were scaled by their own statistics (`ScaledRows`).
+        SuspectColumn
+            If a column of a data frame has the name of an identifier.
         """
         self._check_parameters()
+        checked_frame_names(X, stacklevel=level_outside() or 1)
         # not finite: told by the package, since the usual advice, to drop rows, is wrong here
         rows: Array = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
         check_finite(rows)

@@ -29,6 +29,7 @@ from privgmm import (
     MemoryLedger,
     Mixture,
     ReleaseRefused,
+    SuspectColumn,
     dist_gmm,
     make_receipt,
     verify_receipt,
@@ -513,3 +514,21 @@ def test_fit_warns_at_the_line_of_the_caller() -> None:
     with pytest.warns(ReleaseRefused) as told, pytest.raises(ReleaseRefused):
         make().fit_predict(np.zeros((3, 1)))
     assert [w.filename for w in told] == [__file__]
+
+
+def test_the_first_person_as_a_header_is_refused(few: Array) -> None:
+    """A file without names, read as one with names: they would be shown with the sketch."""
+    frame = pd.DataFrame(few[1:], columns=[str(value) for value in few[0]])
+    model = make(random_state=None)
+    with pytest.raises(InvalidInput, match="may be the first row of data"):
+        model.fit(frame)
+    assert not hasattr(model, "feature_names_in_")
+    assert not hasattr(model, "outcome_")
+
+
+def test_identifiers_are_pointed_out_at_the_line_of_the_caller(few: Array) -> None:
+    frame = pd.DataFrame({"id": few[:, 0]})
+    with pytest.warns(SuspectColumn, match="column 'id'") as caught:
+        make(random_state=None).fit(frame)
+    (found,) = (one for one in caught if one.category is SuspectColumn)
+    assert found.filename == __file__

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgmm.arrays import finite_array
-from privgmm.data.content import unpacked
+from privgmm.data.content import check_there, unpacked
 from privgmm.errors import InvalidInput
 
 __all__ = ["content_fingerprint", "file_fingerprint"]
@@ -39,7 +39,11 @@ def file_fingerprint(source: str | os.PathLike[str] | bytes) -> str:
     people in the file are the same, and releases from it add up.
     """
     try:
+        if not isinstance(source, bytes):
+            check_there(Path(source))
         content = source if isinstance(source, bytes) else Path(source).read_bytes()
     except (OSError, ValueError) as problem:
+        if isinstance(problem, InvalidInput):
+            raise
         raise InvalidInput(f"cannot read {str(source)!r}: {problem}") from problem
     return hashlib.sha256(unpacked(content)).hexdigest()

@@ -46,6 +46,7 @@ __all__ = [
     "SampleSource",
     "check_finite",
     "check_spread",
+    "checked_frame_names",
     "checked_groups",
     "checked_source",
     "is_sample",
@@ -352,14 +353,28 @@ def row_source(
             )
         source = MemorySource(X, columns, without)
     if columns is None and (found := named_identifiers(source.columns)):
-        warnings.warn(
-            SuspectColumn(
-                f"column {listed(found)} looks like a number of rows or persons: name the columns "
-                "to take, without it, or with it if it was measured"
-            ),
-            stacklevel=2,
-        )
+        warnings.warn(_suspect(found, "name the columns to take, without it, or"), stacklevel=2)
     return source
+
+
+def checked_frame_names(X: Any, *, stacklevel: int) -> None:
+    """Refuse a data frame whose names may be its first row, and point out those of identifiers.
+
+    Anything else than a data frame has no names. `stacklevel` is that of the warning, as seen by
+    the caller.
+    """
+    if found := named_identifiers(_frame_names(X) or ()):
+        warnings.warn(
+            _suspect(found, "leave it out (X.drop(columns=...)), or go on"),
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _suspect(names: Sequence[str], remedy: str) -> SuspectColumn:
+    return SuspectColumn(
+        f"column {listed(names)} looks like a number of rows or persons: {remedy} with it if it "
+        "was measured"
+    )
 
 
 def is_sample(X: str | os.PathLike[str]) -> bool:

@@ -520,6 +520,11 @@ class _Csv(_File):
                     "a quote is not closed in the first line: names of columns must not hold "
                     "line breaks"
                 )
+            if not any(map(str.strip, fields)):
+                raise InvalidInput(
+                    "the first line names no column, and may be a row in which all is missing: "
+                    "write names there, or say header=False (--no-header)"
+                )
             if not layout.header:
                 check_names(
                     fields,
@@ -651,8 +656,10 @@ class _Csv(_File):
         cells = table.column(name)
         row = pc.index(pc.fill_null(self._looks(cells), True), False).as_py()
         shown = _shown(cells[row])
-        sign = " (another decimal sign? see decimal=, --decimal)" if _is_number(shown[1:-1]) else ""
-        return f"{self._place(row + 1)} holds {shown}{sign}"
+        swapped = pc.replace_substring(cells[row], ",", ".")
+        sign = pc.match_substring(cells[row], ",").as_py() and self._looks(swapped).as_py()
+        asked = " (another decimal sign? see decimal=, --decimal)" if sign else ""
+        return f"{self._place(row + 1)} holds {shown}{asked}"
 
     def _two_signs(self, table: Any) -> str:
         """All cells are numbers, but not all with the same decimal sign."""

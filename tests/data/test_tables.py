@@ -145,6 +145,10 @@ def test_one_decimal_comma_is_no_other_table() -> None:
     ):
         load_table(b"a;b\n1,5;2\n", decimal=".")
     assert load_table(b"a;b\n1,5;2\n", decimal=",").rows.tolist() == [[1.5, 2.0]]
+    for cell in ("1_5", "\uff11\uff15", "1.5.2"):
+        with pytest.raises(InvalidInput, match=r"column 'b' mixes numbers") as told:
+            load_table(f"a,b\n1,2\n1,{cell}\n".encode())
+        assert "decimal" not in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -363,3 +367,13 @@ def test_running_numbers_are_found_by_their_values() -> None:
     rows = np.column_stack(list(columns.values()))
     assert running_numbers(rows, list(columns)) == ("order", "shuffled")
     assert running_numbers(rows[:5], list(columns)) == ()
+
+
+@pytest.mark.parametrize("content", [b",,\n1,2,3\n", b" ; \n1;2\n", b'"",""\n1,2\n'])
+def test_a_first_row_of_missing_values_is_no_line_of_names(content: bytes) -> None:
+    """It would be left out for being empty, and with a number in it the file is refused."""
+    for header in (None, True):
+        with pytest.raises(InvalidInput, match=r"first line names no column.*--no-header"):
+            load_table(content, header=header)
+    with pytest.raises(InvalidInput, match=r"1 missing|data row 1 \(line 1\) holds ' '"):
+        load_table(content, header=False, separator=";" if b";" in content else ",")

@@ -66,7 +66,8 @@ def plan_for(request: PlanRequest) -> Answer:
             raise InvalidInput(f"{problem}{_instead(request)}") from problem
         plan, enough = method.calibrated(request, request.refinement), False
     shortage = "" if enough else _too_few(plan, request)
-    return Answer(plan, _cannot_run(plan, request) or shortage)
+    # how many rows it would take says more than how few it can run on at all
+    return Answer(plan, shortage or _cannot_run(plan, request))
 
 
 def _refinement(request: PlanRequest) -> Refinement | None:

@@ -6,6 +6,7 @@ search leaves a margin for that.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -29,7 +30,7 @@ from privgmm.methods.lifted.expectations import (
 from privgmm.methods.method import Look, Method, Prospect
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
-from privgmm.methods.searching import first_step, rounded_up
+from privgmm.methods.searching import rounded_up
 from privgmm.methods.typical import ERROR_FACTOR, expected_mixture, mixtures_differ_by
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian
@@ -52,7 +53,7 @@ _LIKELY_BLOCKS = 300
 _ROWS_PER_DECADE = 24
 _DECADES = (2, 20)
 _LOOKED_AHEAD = 4
-"""So many steps of the grid of rows, a factor of 1.47: see `_allows_from`."""
+"""So many steps of the grid of rows, a factor of 1.47: see `_fewest`."""
 _SEPARATION = 4.0
 """Standard deviations between the nearest two means, where a calibrated plan is told nothing."""
 _STRAYS = 0.1
@@ -97,10 +98,10 @@ class LiftedMethod(Method):
         """The plan of least expected final error among those expected to release."""
         self.check(request)
         plan = _first_plan(request)
-        if plan is None and request.automatic:
+        if plan is None and request.automatic and self.feasible(request):
             # forecasts are simulated, and may happen to be poor for just so many rows: a plan for
-            # slightly fewer does too
-            plan = _first_plan(request.but(n_rows=_grid_rows(_last_step(request.rows))))
+            # fewer does too
+            plan = _first_plan(request.but(n_rows=int(self.rows_for(request))))
         if plan is not None:
             return plan
         raise InvalidInput(
@@ -154,34 +155,16 @@ class LiftedMethod(Method):
     # ------------------------------------------------------------------------------ what if
 
     def feasible(self, request: PlanRequest) -> bool:
-        """Whether there is an automatic plan for these rows and more, without building it."""
+        """Whether these rows are no fewer than `rows_for`, which need not be known to the end."""
         if not request.automatic:
             return super().feasible(request)
-        return _allows_from(request, _last_step(request.rows))
+        return math.isfinite(_fewest(request.but(n_rows=None), most=request.rows))
 
     def rows_for(self, request: PlanRequest) -> float:
         """Rows at which it releases in 95 % of runs; alpha is whatever they allow."""
         if request.by_hand:
             return self.calibrated(request.but(n_rows=None), request.refinement).rows_needed()
-        free = request.but(alpha=None, n_blocks=None)
-
-        def holds(step: int) -> bool:
-            return _allows(free.but(n_rows=_grid_rows(step)))
-
-        low, high = (decade * _ROWS_PER_DECADE for decade in _DECADES)
-        if not holds(high):
-            return math.inf
-        # up by decades first: few rows are quick to rule out, there being few ways to split them
-        reached = low
-        while reached < high and not holds(reached):
-            low, reached = reached + 1, reached + _ROWS_PER_DECADE
-        found = first_step(low, min(reached, high), holds)
-        if found is None:
-            return math.inf
-        # `_allows_from`: no number that is too few may follow
-        while short := [s for s in range(found, found + _LOOKED_AHEAD + 1) if not holds(s)]:
-            found = short[-1] + 1
-        return float(_grid_rows(found))
+        return _fewest(request.but(alpha=None, n_blocks=None, n_rows=None))
 
     def alpha_for(self, request: PlanRequest) -> float:
         """The smallest alpha of the masked mixture, before any refinement."""
@@ -329,25 +312,41 @@ def _grid_rows(step: int) -> int:
     return int(rounded_up(10 ** (step / _ROWS_PER_DECADE)))
 
 
-def _last_step(n_rows: int) -> int:
-    """The last step of the grid with so many rows or fewer."""
-    last = math.floor(_ROWS_PER_DECADE * math.log10(n_rows)) + 1
-    while _grid_rows(last) > n_rows:
-        last -= 1
-    return last
-
-
-def _allows_from(request: PlanRequest, step: int) -> bool:
-    """Whether there is a plan for the rows of this step of the grid and of the steps after it.
+@functools.lru_cache(maxsize=512)
+def _fewest(request: PlanRequest, *, most: float = math.inf) -> float:
+    """The fewest rows of the grid for which there is a plan; infinite if they are more than `most`.
 
     More rows never do harm, but forecasts are simulated, and happen to be better for some numbers
     of rows than for slightly larger ones. By the first number at which there is a plan, rows would
-    be told that pass only by such luck; so the next ones must allow a plan too. The numbers are
-    those of a grid, the same for everybody who asks. (At the least epsilon that the most blocks
-    allow, more rows do not help and luck decides: there, answers may differ by a step of epsilon.)
+    be told that pass only by such luck; so the next ones must allow a plan too.
+
+    Nor may it be luck which way the question is asked. At every number of rows, more epsilon allows
+    whatever less does. Which numbers are looked at follows from the answers before: at the first
+    answer that differs between two epsilons, the larger one allows a plan, and the search goes on
+    below; for the smaller one it goes on above. So a larger epsilon never asks for more rows, and
+    rows are enough for an epsilon exactly if they are no fewer than what is found here.
     """
-    steps = range(step, step + _LOOKED_AHEAD + 1)
-    return all(_allows(request.but(n_rows=_grid_rows(later))) for later in steps)
+
+    def holds(step: int) -> bool:
+        return _allows(request.but(n_rows=_grid_rows(step)))
+
+    low, top = (decade * _ROWS_PER_DECADE for decade in _DECADES)
+    if not holds(top):
+        return math.inf
+    # up by decades first: few rows are quick to rule out, there being few ways to split them
+    reached = low
+    while _grid_rows(low) <= most and reached < top and not holds(reached):
+        low, reached = reached + 1, reached + _ROWS_PER_DECADE
+    high = min(reached, top)
+    while low < high and _grid_rows(low) <= most:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    while low <= top and _grid_rows(low) <= most:
+        short = [step for step in range(low, low + _LOOKED_AHEAD + 1) if not holds(step)]
+        if not short:
+            return float(_grid_rows(low))
+        low = short[-1] + 1
+    return math.inf
 
 
 def _allows(request: PlanRequest) -> bool:

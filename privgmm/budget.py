@@ -110,9 +110,10 @@ def budget_warnings(budget: Budget, n_units: int, unit: Unit = "row") -> tuple[s
     found = []
     if budget.epsilon > _LARGE_EPSILON:
         found.append(
-            f"epsilon = {budget.epsilon:.4g} promises little: whoever sees the release may tell "
-            f"whether one {unit} was replaced with {100 * budget.guess_ceiling:.6g}% success; "
-            "1 is a usual choice, and 10 a great deal"
+            f"epsilon = {budget.epsilon:.4g} promises little: by itself it would allow whoever "
+            f"sees the release to tell whether one {unit} was replaced with "
+            f"{percent_at_most(budget.guess_ceiling)} success; 1 is a usual choice, and 10 a great "
+            "deal"
         )
     if budget.delta * n_units >= 1:
         found.append(

@@ -80,7 +80,7 @@ def caution(
     for warning in found:
         warnings.warn(warning, stacklevel=level)
     if not in_ledger:
-        _count(rows, plan, unit, seeded=seeded, level=level + 1)
+        _count(rows, plan, unit, seeded=seeded, level=level)
 
 
 def scaling(rows: Array) -> str | None:

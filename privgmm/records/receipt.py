@@ -132,6 +132,8 @@ class Verification:
         it; None without a signature.
     checked : bool
         Whether that signature was checked, with a key that was given, and holds.
+    wanted : bool
+        Whether a key was given. If so and not `checked`, the problems say what is wrong.
     """
 
     ok: bool
@@ -140,6 +142,7 @@ class Verification:
     seeded: bool = False
     signer: str | None = None
     checked: bool = False
+    wanted: bool = False
 
     def __bool__(self) -> bool:
         return self.ok
@@ -156,6 +159,9 @@ class Verification:
         )
         if self.checked:
             found.append(f"Checked: it was signed with the key given, {self.signer}.")
+        elif self.wanted:
+            # the problems say why it does not hold
+            pass
         elif self.signer is None:
             found.append("It is not signed: anyone can have written it, hash included.")
         else:
@@ -360,6 +366,7 @@ def verify_receipt(
         seeded=receipt["seeded"],
         signer=None if signature is None else key_name(bytes.fromhex(signature["public_key"])),
         checked=public_key is not None and unsigned is None,
+        wanted=public_key is not None,
     )
 
 

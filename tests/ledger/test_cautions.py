@@ -85,15 +85,23 @@ def test_a_seed_warns_and_a_private_release_does_not(rows: Array, seed: Any) -> 
     assert kinds(lambda: release(rows, PLAN, ledger=MemoryLedger())) == []
 
 
-def test_the_warning_points_at_the_line_of_the_caller(rows: Array) -> None:
+def test_the_warning_points_at_the_line_of_the_caller(
+    rows: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for act in (
         lambda: make(random_state=0).fit(rows),
         lambda: make(random_state=0).fit_predict(rows),
         lambda: release(rows, PLAN, rng=0),
     ):
-        with pytest.warns(PrivacyWarning) as caught:
-            act()
-        assert {found.filename for found in caught} == {__file__}
+        for kinds_told in ({SeededRelease}, {SeededRelease, RepeatedSpend}):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                act()
+            assert {found.category for found in caught} == kinds_told
+            # the line of the call itself, not of whoever called that
+            assert {found.lineno for found in caught} == {act.__code__.co_firstlineno}
+            assert {found.filename for found in caught} == {__file__}
+        monkeypatch.setattr(cautions, "PROCESS", ProcessAccount())
 
 
 def test_seeded_survives_pickling_and_is_shown(rows: Array) -> None:

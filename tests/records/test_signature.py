@@ -73,6 +73,9 @@ def test_another_key_and_no_signature_are_found_out(keys: Path) -> None:
     bare = verify_receipt(make_receipt(RESULTS[1]), key=keys / "ann_public.pem")
     assert not bare.ok
     assert "not signed" in bare.problems[0]
+    for found in (by_bob, bare):
+        # a key was given and used: nobody is asked for it again
+        assert "give the public key" not in " ".join(found.words)
 
 
 def test_a_seed_stays_a_seed_under_a_signature(keys: Path) -> None:

@@ -625,8 +625,10 @@ class FarApart:
 
 
 def test_no_number_that_overflows_after_the_noise_becomes_an_error() -> None:
-    """All blocks agree. The ledger is told, and then nothing may hang on the rows: warnings are
-    errors here, and so was the ratio of the two scales."""
+    """The ledger is told, and from then on nothing may hang on the rows.
+
+    All blocks agree. Warnings are errors here, and the ratio of the two scales used to be one.
+    """
     ledger = MemoryLedger()
     found = released(release(ROWS, PLAN, ledger=ledger, learner=FarApart()).result)
     assert ledger.entries[0].released

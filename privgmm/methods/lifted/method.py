@@ -158,13 +158,15 @@ class LiftedMethod(Method):
         """Whether these rows are no fewer than `rows_for`, which need not be known to the end."""
         if not request.automatic:
             return super().feasible(request)
-        return math.isfinite(_fewest(request.but(n_rows=None), most=request.rows))
+        found = _fewest(request.but(n_rows=None), at_hand=request.rows)
+        return found is not None and _grid_rows(found[1]) <= request.rows
 
     def rows_for(self, request: PlanRequest) -> float:
         """Rows at which it releases in 95 % of runs; alpha is whatever they allow."""
         if request.by_hand:
             return self.calibrated(request.but(n_rows=None), request.refinement).rows_needed()
-        return _fewest(request.but(alpha=None, n_blocks=None, n_rows=None))
+        found = _fewest(request.but(alpha=None, n_blocks=None, n_rows=None))
+        return math.inf if found is None else float(_grid_rows(found[1]))
 
     def alpha_for(self, request: PlanRequest) -> float:
         """The smallest alpha of the masked mixture, before any refinement."""
@@ -313,8 +315,12 @@ def _grid_rows(step: int) -> int:
 
 
 @functools.lru_cache(maxsize=512)
-def _fewest(request: PlanRequest, *, most: float = math.inf) -> float:
-    """The fewest rows of the grid for which there is a plan; infinite if they are more than `most`.
+def _fewest(request: PlanRequest, *, at_hand: int | None = None) -> tuple[int, int] | None:
+    """Two steps of the grid of rows between which lie the fewest for which there is a plan.
+
+    They are one and the same, unless rows are `at_hand` and it is known before whether these are
+    enough: exactly if the second step has no more. None if no number of rows is enough, or if those
+    at hand are not.
 
     More rows never do harm, but forecasts are simulated, and happen to be better for some numbers
     of rows than for slightly larger ones. By the first number at which there is a plan, rows would
@@ -328,25 +334,22 @@ def _fewest(request: PlanRequest, *, most: float = math.inf) -> float:
     """
 
     def holds(step: int) -> bool:
-        return _allows(request.but(n_rows=_grid_rows(step)))
+        ahead = range(step, step + _LOOKED_AHEAD + 1)
+        return all(_allows(request.but(n_rows=_grid_rows(later))) for later in ahead)
 
     low, top = (decade * _ROWS_PER_DECADE for decade in _DECADES)
-    if not holds(top):
-        return math.inf
+    if not _allows(request.but(n_rows=_grid_rows(top))):
+        return None
     # up by decades first: few rows are quick to rule out, there being few ways to split them
-    reached = low
-    while _grid_rows(low) <= most and reached < top and not holds(reached):
-        low, reached = reached + 1, reached + _ROWS_PER_DECADE
-    high = min(reached, top)
-    while low < high and _grid_rows(low) <= most:
+    high = low
+    while high < top and not holds(high):
+        low, high = high + 1, high + _ROWS_PER_DECADE
+        if at_hand is not None and _grid_rows(low) > at_hand:
+            return None
+    while low < high and (at_hand is None or _grid_rows(low) <= at_hand < _grid_rows(high)):
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    while low <= top and _grid_rows(low) <= most:
-        short = [step for step in range(low, low + _LOOKED_AHEAD + 1) if not holds(step)]
-        if not short:
-            return float(_grid_rows(low))
-        low = short[-1] + 1
-    return math.inf
+    return low, high
 
 
 def _allows(request: PlanRequest) -> bool:

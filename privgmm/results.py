@@ -239,6 +239,8 @@ class Refusal:
                 f"{words}, and there were {n:,}: they are probably not of that kind, or this is "
                 "one of the few runs that fail."
             )
+        if n >= usual:
+            return f"{words}: the {n:,} at hand are enough if alpha and n_blocks are left open."
         least = epsilon_for(self._request)
         if math.isinf(least):
             return f"{words}; with the {n:,} at hand no epsilon up to {MOST_EPSILON:g} will do."

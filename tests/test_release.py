@@ -58,6 +58,13 @@ def make_plan(refine: Refinement | None = None) -> Plan:
 
 
 PLAN = make_plan()
+SHAPE: dict[str, Any] = {
+    "n_components": 2,
+    "n_features": 2,
+    "epsilon": 4.0,
+    "delta": 1e-6,
+    "method": "lifted",
+}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +138,17 @@ def test_a_refusal_says_what_was_spent_and_what_would_pass() -> None:
     assert f"an epsilon of about {as_told(epsilon_for(asked))}" in result.reason
     unknown = dataclasses.replace(result, n_units=None)
     assert "at hand" not in unknown.reason
+
+
+def test_a_plan_by_hand_that_asks_for_too_much_is_told_to_leave_it_open() -> None:
+    """Not an epsilon below the one that was refused."""
+    needed, usual = PLAN.rows_needed(), rows_for(PlanRequest(**SHAPE))
+    assert usual < needed
+    told = Refusal(PLAN.budget, PLAN, seeded=False, n_units=int(usual)).reason
+    assert f"the {int(usual):,} at hand are enough if alpha and n_blocks are left open" in told
+    assert "it takes an epsilon" not in told
+    fewer = Refusal(PLAN.budget, PLAN, seeded=False, n_units=int(usual) - 1).reason
+    assert "it takes an epsilon of about" in fewer
 
 
 def test_a_refusals_words_depend_on_the_plan_and_the_number_of_rows_alone() -> None:

@@ -565,14 +565,14 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "fits however flat are compared",
-        f"{_SPACE}:LiftedSpace.distances",
+        f"{_SPACE}:LiftedSpace._comparable",
         "distances[flat], distances[:, flat] = np.inf, np.inf",
         "flat[:] = False",
         lambda: reference_free(_shaped(31, 20, 20, 20, 1, 2), rng=_rng()),
     ),
     Mutation(
         "labels that blur are compared",
-        f"{_SPACE}:LiftedSpace.distances",
+        f"{_SPACE}:LiftedSpace._comparable",
         "if items.n_components == 1:",
         "if True:",
         lambda: _core(_shaped(31, 17, 17, 17, 2, 2), "diameter", "fan"),

@@ -300,8 +300,7 @@ def settled_distances(items: Items, space: Space[Items, Item], radius: float) ->
     soon as it can tell which side of the radius a pair is on; within a thousandth of the radius,
     far wider than its error, every pair is computed by itself, from its two items alone.
     """
-    placing = isinstance(space, Places)
-    distances = space.placed(items, radius) if placing else space.distances(items)
+    distances = space.placed(items, radius) if isinstance(space, Places) else space.distances(items)
     close = (distances >= (1 - _SETTLE) * radius) & (distances <= (1 + _SETTLE) * radius)
     first, second = (index.astype(np.int64) for index in np.nonzero(close))
     first, second = first[first < second], second[first < second]

@@ -83,7 +83,7 @@ def mixtures_differ_by(mixture: Mixture) -> float:
     near = 2.0 if separation_of(mixture) < _NEAR else 1.0
     if k == 2:
         return 1.5 * near
-    return {1: 200.0, 2: 8.0}.get(d, 2.0 * near)
+    return {1: 200.0, 2: 12.0}.get(d, 2.0 * near)
 
 
 def whole_of(mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:

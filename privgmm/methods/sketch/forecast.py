@@ -104,7 +104,8 @@ def expected_error(
     # what the fit has found when all sketches are in: components must be placed by then
     first, error = min(looks.first, looks.again), looks.error
     factor = ERROR_FACTOR * (1.0 if known else mixtures_differ_by(mixture))
-    down, up = 1 + first**2, 1 + max(first**2, first**4)
+    # errors that are not small beside the components themselves grow faster than by the information
+    down, up = 1 + first**2, 1 + max(first, first**4)
     return ErrorForecast(error, error / (factor * down), error * factor * up)
 
 

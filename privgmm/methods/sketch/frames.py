@@ -31,6 +31,7 @@ from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.votes import AgreementTest, friend_counts
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
 from privgmm.stages.sketch.histogram_frame import (
+    MOST_NOISE,
     HistogramFrame,
     histogram_radius,
     radius_range,
@@ -477,7 +478,7 @@ def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoic
     d = whole_number(n_features, "n_features", 1)
     proved = (1 - _MISS_SHARE) * budget.delta
     total = _whole_account(budget.epsilon, proved)
-    widest = min(math.sqrt(2 * d / (_CHEAP * total)), _LOUD_ENOUGH * (1 - _ROUNDING))
+    widest = min(math.sqrt(2 * d / (_CHEAP * total)), MOST_NOISE * (1 - _ROUNDING))
     scale_sigma = min(_SCALE_NOISE * (n // 2), widest)
     location_sigma = min(_LOCATION_NOISE * n, widest)
     if min(scale_sigma, location_sigma) <= 0:

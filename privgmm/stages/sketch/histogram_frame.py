@@ -33,6 +33,7 @@ from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.stage import Bottom, Drawn, RowSums, Scene, Stage, Work
 
 __all__ = [
+    "MOST_NOISE",
     "ZERO_BIN",
     "Histogram",
     "HistogramFrame",
@@ -46,6 +47,8 @@ __all__ = [
     "width_of",
 ]
 
+MOST_NOISE = 1e5
+"""On the counts of a histogram, at most; with so much they cost next to nothing."""
 ZERO_BIN = -(10**6)
 """Where differences of zero go: no other lies below bin -540."""
 
@@ -276,8 +279,8 @@ class HistogramFrame(Stage):
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_features", whole_number(self.n_features, "n_features", 1))
         object.__setattr__(self, "multipliers", tuple(self.multipliers))
-        positive(self.scale_sigma, "scale_sigma", below=1e5)
-        positive(self.location_sigma, "location_sigma", below=1e5)
+        positive(self.scale_sigma, "scale_sigma", below=MOST_NOISE)
+        positive(self.location_sigma, "location_sigma", below=MOST_NOISE)
         positive(self.miss, "miss", below=0.5)
         positive(self.radius, "radius", below=1e6)
         for multiplier in self.multipliers:

@@ -17,7 +17,6 @@ MODULES = (
     "privgmm.distances.all_pairs",
     "privgmm.stages.refinement.noisy_moments",
     "privgmm.stages.agreement.lifted_pairs",
-    "privgmm.stages.refinement.winsorised",
     "privgmm.stages.sketch.features",
     "privgmm.stages.sketch.kernels",
     "privgmm.stages.sketch.nearest",

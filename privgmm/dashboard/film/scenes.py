@@ -33,7 +33,7 @@ from privgmm.stages.sketch.agreement_frame import PreparedFrame
 from privgmm.stages.sketch.error_covariances import errors_in_data_units
 from privgmm.stages.sketch.features import feature_sums
 from privgmm.stages.sketch.finish import Finish, PreparedFinish, takes_rich_route
-from privgmm.stages.sketch.fitting import MISFIT, fit_path
+from privgmm.stages.sketch.fitting import MISFIT, PathSearch
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import HistogramFrame, PreparedHistogramFrame
 from privgmm.stages.sketch.private_sketch import PrivateSketch
@@ -202,7 +202,8 @@ def _distances(film: FilmData, _: Step) -> SceneView:
         f"{near:.0%} of the pairs lie within {tau:.3g} of each other. Below, a histogram of the "
         "distances.",
         sharing=f"{LOCKED}: every number in it may depend on any row.",
-        code=(settled_distances, type(space).distances),
+        # what was asked of the space: who lies within the radius, or how far apart everybody is
+        code=(settled_distances, getattr(type(space), "placed", type(space).distances)),
     )
 
 
@@ -612,7 +613,7 @@ def _sketch_fit(film: FilmData, step: Step) -> SceneView:
         alt="The mixture that fits the waves, over what they show, with bands of two standard "
         "errors. " + figure_alt_text(private=mixture, columns=film.dataset.columns),
         sharing=":material/public: Nothing here shows rows: the fit may be shared.",
-        code=(PrivateSketch.choice if step.stage.choose else fit_path,),
+        code=(PrivateSketch.choice if step.stage.choose else PathSearch.upto,),
     )
 
 

@@ -330,16 +330,20 @@ class PreparedFinish:
             multiplier = self.stage.part(share)
             noisy = noisy_moments_of(rows, mixture, moments, persons, multiplier, source)
             deviations = moments.deviations(multiplier, d) / n
-            found = solve_moments(
-                mixture,
-                noisy / n,
-                moments.radius,
-                deviations,
-                n,
-                prior=pull_of(self.first, mixture),
-                features=winsorised_features,
-            )
-            rise = chi_square(self.first, found.mixture) - self.fit.chi_square
+            try:
+                found = solve_moments(
+                    mixture,
+                    noisy / n,
+                    moments.radius,
+                    deviations,
+                    n,
+                    prior=pull_of(self.first, mixture),
+                    features=winsorised_features,
+                )
+                rise = chi_square(self.first, found.mixture) - self.fit.chi_square
+            except (InvalidInput, np.linalg.LinAlgError):
+                # noise made numbers that cannot be computed with: what was paid for is not lost
+                continue
             if found.converged and rise <= size + 4 * math.sqrt(2 * size):
                 mixture = found.mixture
                 covariance = functools.partial(

@@ -1,4 +1,8 @@
-"""The study of method `sketch`: twenty runs each, at epsilon 1 and delta 1e-6 unless said."""
+"""The study of method `sketch`: twenty runs each, at epsilon 1 and delta 1e-6 unless said.
+
+With few rows a run takes little time, and there are more of them: the median of twenty is off by a
+quarter now and then.
+"""
 
 from __future__ import annotations
 
@@ -77,9 +81,10 @@ def without_privacy(truth: Mixture, n: int, runs: int) -> Array:
 @pytest.mark.study
 @pytest.mark.parametrize("n", BARS)
 def test_the_problem(n: int) -> None:
-    released, errors = studied(TARGET, n)
-    print(f"\nsketch, {n} rows: {released} of {RUNS} released, {np.round(errors, 4)}")  # noqa: T201
-    assert released >= 19
+    runs = 10 * RUNS if n <= 10_000 else RUNS
+    released, errors = studied(TARGET, n, runs)
+    print(f"\nsketch, {n} rows: {released} of {runs} released, {np.round(errors, 4)}")  # noqa: T201
+    assert released >= 0.95 * runs
     assert (errors <= BARS[n]).all()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.distances.parameters import dist_gmm
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, SeededNoise, noise_source
+from privgmm.stages.sketch import finish
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish, takes_rich_route
 from privgmm.stages.sketch.fitting import FrameFit
@@ -117,6 +119,21 @@ def test_a_coarse_fit_of_many_columns_is_put_right() -> None:
     after = dist_gmm(prepared.draw(source).value.mixture, THIN_INSIDE)
     assert before > 0.2
     assert after < 0.04
+
+
+def test_numbers_that_cannot_be_computed_with_do_not_lose_what_was_paid_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = FOUR_COLUMNS.sample(60_000, rng=4)
+    refined = finished(rows, 2, noise_source(5))
+
+    def failing(sketched: PrivateSketch, through: Mixture) -> NoReturn:
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(finish, "pull_of", failing)
+    kept = finished(rows, 2, noise_source(5))
+    assert dist_gmm(kept.mixture, FOUR_COLUMNS) < 0.3
+    assert dist_gmm(kept.mixture, refined.mixture) > 0, "the fit to the sketch stands"
 
 
 def test_rows_that_are_no_such_mixture_are_said_not_to_be_and_followed_all_the_same() -> None:

@@ -21,7 +21,13 @@ from privgmm.stages.sketch.private_sketch import EXPLAINED, PrivateSketch
 from privgmm.stages.sketch.structures import CovarianceType
 from privgmm.stages.standard_errors import StandardErrors
 
-__all__ = ["Refusal", "Release"]
+__all__ = ["LIKE_A_VALUE", "Refusal", "Release"]
+
+LIKE_A_VALUE = (
+    "A component is so narrow that it may be many rows of a single value, as happens with rounded "
+    "columns. Widths are kept at a hundredth of the spread of all rows, at least."
+)
+"""What is said of a release that is `floored`."""
 
 _BY_HAND = 1.25
 """A plan that asks for so much more than its method's best was set by hand."""
@@ -53,8 +59,8 @@ class Release:
         How badly a mixture of so many components explains that sketch, in standard deviations:
         beyond 5 it does not. None without a sketch.
     floored : bool
-        Whether a component was narrower than could be told apart from a single value, and was
-        widened.
+        Whether a component is so narrow that it cannot be told apart from a single value. Widths
+        are kept at a hundredth of the spread of all rows, at least.
     standard_errors : StandardErrors or None
         Of the mixture's numbers, for sampling and noise together; None where they are not known.
     choice : Choice or None

@@ -50,7 +50,7 @@ from privgmm.records.bundle import BUNDLE_ROOM, bundle_bytes, check_figures
 from privgmm.records.receipt import make_receipt, receipt_text
 from privgmm.records.signature import read_signer
 from privgmm.release import Outcome, release
-from privgmm.results import Refusal, Release
+from privgmm.results import LIKE_A_VALUE, Refusal, Release
 
 __all__ = ["add_release"]
 
@@ -360,6 +360,8 @@ def _found(result: Release, source: Source) -> list[str]:
     lines = [] if result.choice is None else [str(result.choice)]
     if result.verdict is not None:
         lines.append(f"{result.verdict} (misfit {result.misfit:.3g})")
+    if result.floored:
+        lines.append(LIKE_A_VALUE)
     return lines + component_lines(result.mixture, result.standard_errors, source.rows.columns)
 
 
@@ -369,6 +371,7 @@ def _said(result: Release) -> dict[str, Any]:
         "n_components": result.mixture.n_components,
         "misfit": result.misfit,
         "verdict": result.verdict,
+        "floored": result.floored,
         "choice": None if result.choice is None else result.choice.to_dict(),
     }
 

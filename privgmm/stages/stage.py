@@ -120,8 +120,8 @@ class Published:
         How badly a mixture of so many components explains the rows: about standard normal if it
         is right.
     floored : bool
-        Whether a component came out narrower than can be told apart from a single value, and was
-        widened.
+        Whether a component is so narrow that it cannot be told apart from a single value. Widths
+        are kept at a hundredth of the spread of all rows, at least.
     standard_errors : StandardErrors or None
         Of the mixture's numbers, where they are known.
     choice : object or None

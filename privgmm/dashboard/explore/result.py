@@ -22,6 +22,7 @@ from privgmm.figures.mixtures import mixtures_figure
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import notebook, script
 from privgmm.release import Outcome, Refusal, Release
+from privgmm.results import LIKE_A_VALUE
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.standard_errors import StandardErrors
 
@@ -100,10 +101,7 @@ def _show_misfit(result: Release) -> None:
         )
     _show_choice(result)
     if result.floored:
-        st.caption(
-            ":material/compress: A component shrank onto a single value, as happens with rounded "
-            "columns. It was widened to a hundredth of the spread of all rows."
-        )
+        st.caption(f":material/compress: {LIKE_A_VALUE}")
 
 
 def _show_choice(result: Release) -> None:

@@ -27,6 +27,7 @@ from privgmm.dashboard.shared.lessons import (
     written,
 )
 from privgmm.errors import PrivGMMError
+from privgmm.results import LIKE_A_VALUE
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.private_sketch import PrivateSketch
@@ -273,10 +274,7 @@ def _show_verdict(look: Look) -> None:
                 args=(more, kind),
             )
     if look.floored:
-        st.caption(
-            ":material/compress: A component shrank onto a single value, as happens with rounded "
-            "columns. It was widened to a hundredth of the spread of all rows."
-        )
+        st.caption(f":material/compress: {LIKE_A_VALUE}")
 
 
 def _plain(verdict: str) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "after_noisy_em",
     "after_projection",
     "after_refinement",
+    "computed_covariance",
     "errors_in_data_units",
     "rich_covariance",
 ]
@@ -67,12 +68,20 @@ class MomentNoise(NamedTuple):
         return out
 
 
+def computed_covariance(covariance: Callable[[], Array]) -> Array | None:
+    """What `covariance` computes, or None where that fails.
+
+    As for components that the sketch cannot tell apart at all: there are no errors to state, and
+    what was paid for is not lost.
+    """
+    try:
+        return covariance()
+    except (InvalidInput, np.linalg.LinAlgError):
+        return None
+
+
 def errors_in_data_units(
-    frame: Frame,
-    mixture: Mixture,
-    covariance: Callable[[], Array],
-    *,
-    well_specified: bool = True,
+    frame: Frame, mixture: Mixture, covariance: Array | None, *, well_specified: bool = True
 ) -> StandardErrors | None:
     """Standard errors, in data units, of a mixture in frame coordinates.
 
@@ -80,16 +89,17 @@ def errors_in_data_units(
     ----------
     frame : Frame
     mixture : Mixture
-    covariance : callable
-        Computes the covariance of the errors. Where that fails, as for components that the sketch
-        cannot tell apart at all, there are no errors to state: what was paid for is not lost.
+    covariance : array (P, P) or None
+        Of the errors in local coordinates; None where it is not known, or is no covariance.
     well_specified : bool
     """
+    if covariance is None:
+        return None
     try:
         return StandardErrors.from_local(
             mixture.weights,
             frame.root @ mixture.cholesky,
-            covariance(),
+            covariance,
             well_specified=well_specified,
         )
     except (InvalidInput, np.linalg.LinAlgError):

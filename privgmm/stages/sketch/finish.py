@@ -46,6 +46,7 @@ from privgmm.stages.sketch.error_covariances import (
     MomentNoise,
     after_noisy_em,
     after_refinement,
+    computed_covariance,
     errors_in_data_units,
 )
 from privgmm.stages.sketch.features import SketchShape
@@ -66,9 +67,10 @@ from privgmm.stages.sketch.second_look import (
     refining_steps,
 )
 from privgmm.stages.sketch.stage import Sketch
+from privgmm.stages.sketch.structures import numbers_per_component
 from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage, Work
 
-__all__ = ["FAINTEST", "Finish", "PreparedFinish", "takes_rich_route", "widened"]
+__all__ = ["FAINTEST", "Finish", "PreparedFinish", "like_a_value", "takes_rich_route", "widened"]
 
 _SUSPECT, _SUSPECT_OF_MANY = 2.0, 3.5
 """A misfit above this makes a sketch with more than two columns suspect, see `takes_rich_route`;
@@ -92,6 +94,8 @@ _LEAST_CLIP, _EARLY_CLIP, _MOST_CLIP = 3.0, 4.0, 50.0
 _NORM = 1.75
 """About the sensitivity of the scaled moments, for rules of thumb on noise."""
 _MORE_COMPONENTS = 3
+_RESOLVED = 1 / 15
+"""Of the frame: about the narrowest that a sketch tells from narrower ones."""
 FAINTEST = 0.1
 """Of the longest wave in a direction: with less, rows lie far outside the frame."""
 
@@ -255,20 +259,22 @@ class PreparedFinish:
             mixture, floored = widened(mixture)
         elif (looks := self.looks).refines:
             mixture, covariance = self._refined(source, refining_steps(d, looks.first))
+            mixture, floored = widened(mixture)
         else:
             sketch = self.first.averaged_with(self._second_sketch(source))
             found = self._found_again(sketch)
             mixture, floored = found.mixture, bool(found.floored.any())
             covariance = found.compute_local_covariance
             fit = self.fit if self.offered is None else found
+        errors = computed_covariance(covariance)
         return Drawn(
             Published(
                 sketch.frame.mixture_from_frame(mixture),
                 sketch=sketch,
                 misfit=fit.misfit,
-                floored=floored,
+                floored=floored or like_a_value(mixture, errors),
                 standard_errors=errors_in_data_units(
-                    sketch.frame, mixture, covariance, well_specified=fit.explains
+                    sketch.frame, mixture, errors, well_specified=fit.explains
                 ),
                 choice=None if self.offered is None else sketch.choice(self.offered),
             ),
@@ -499,3 +505,40 @@ def widened(mixture: Mixture) -> tuple[Mixture, bool]:
         return mixture, False
     roots = vectors * np.sqrt(np.maximum(values, NARROWEST**2))[:, None, :]
     return Mixture.from_roots(mixture.weights, mixture.means, roots), True
+
+
+def like_a_value(mixture: Mixture, covariance: Array | None) -> bool:
+    """Whether some component might as well be many rows of one value, as far as errors tell.
+
+    Such a component is narrower than the sketch resolves, and twice the standard error of its
+    variance reaches down to the least width there is. Public.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        In frame coordinates.
+    covariance : array (P, P) or None
+        Of its errors, in local coordinates; where they are not known, nothing is said.
+
+    Notes
+    -----
+    Along an eigenvector v of ``L L^T`` with the variance s, ``u = L^T v / sqrt(s)`` is a unit
+    vector, and where the covariance becomes ``L exp(M) L^T`` the variance is ``s (1 + u^T M u)``,
+    to first order.
+    """
+    if covariance is None:
+        return False
+    d = mixture.n_features
+    width = numbers_per_component(d)
+    row, column = np.triu_indices(d)
+    for a, factor in enumerate(mixture.cholesky):
+        values, vectors = np.linalg.eigh(mixture.covariances[a])
+        if values[0] > _RESOLVED**2:
+            continue
+        u = factor.T @ vectors[:, 0] / math.sqrt(values[0])
+        slope = u[row] * u[column] * np.where(row == column, 1.0, math.sqrt(2))
+        part = slice(a * width + 1 + d, (a + 1) * width)
+        error = math.sqrt(max(float(slope @ covariance[part, part] @ slope), 0.0))
+        if values[0] * (1 - 2 * error) <= NARROWEST**2:
+            return True
+    return False

@@ -77,6 +77,25 @@ def test_a_heap_on_one_value_is_not_taken_for_a_component_in_silence() -> None:
     assert result.misfit > MISFIT
 
 
+@pytest.mark.parametrize("share", [0.1, 0.3])
+@pytest.mark.parametrize(("d", "n"), [(1, 5_000), (1, 100_000), (2, 20_000), (2, 100_000)])
+def test_a_heap_inside_a_smooth_column_is_pointed_out(d: int, n: int, share: float) -> None:
+    """Two components explain such rows to within the noise, but one of them is a single value."""
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((n, d))
+    rows[rng.random(n) < share, 0] = 0.7
+    result = released(rows, 2, 2)
+    assert result.floored
+    assert narrowest(result) > NARROWEST * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("width", [0.05, 0.1])
+def test_a_thin_component_that_can_be_told_from_a_value_is_not_called_one(width: float) -> None:
+    truth = Mixture([0.6, 0.4], [[0.0, 0.0], [3.0, 0.0]], [np.eye(2), width**2 * np.eye(2)])
+    result = released(truth.sample(200_000, rng=3), 2, 4)
+    assert not result.floored
+
+
 def test_cauchy_noise_in_one_column_shows_in_the_misfit() -> None:
     rows = TARGET.sample(12_000, rng=1)
     rows[:, 1] += np.random.default_rng(2).standard_cauchy(12_000)

@@ -17,6 +17,7 @@ from privgmm.stages.sketch.error_covariances import (
     after_noisy_em,
     after_projection,
     after_refinement,
+    computed_covariance,
     errors_in_data_units,
     rich_covariance,
 )
@@ -67,7 +68,7 @@ def inverse(matrix: Array) -> Array:
 
 def numbers(mixture: Mixture, covariance: Array) -> Array:
     """All standard errors in one row."""
-    errors = errors_in_data_units(FRAME, mixture, lambda: covariance)
+    errors = errors_in_data_units(FRAME, mixture, covariance)
     assert errors is not None
     return np.concatenate([errors.weights, errors.means.ravel(), errors.covariances.ravel()])
 
@@ -143,7 +144,7 @@ def test_noise_adds_to_noisy_em() -> None:
     noise = MomentNoise(1e-3, 2e-3, 5e-3)
     quiet, loud = (after_noisy_em(far, far, one, 1e12, 1e9) for one in (SILENT, noise))
     added = loud - quiet
-    errors = errors_in_data_units(Frame(np.zeros(2), np.eye(2)), far, lambda: added)
+    errors = errors_in_data_units(Frame(np.zeros(2), np.eye(2)), far, added)
     assert errors is not None
     assert errors.means == pytest.approx(np.outer(2e-3 / far.weights, [1, 1]), rel=0.05)
     diagonal = np.einsum("kii->ki", errors.covariances)
@@ -158,8 +159,9 @@ def test_errors_that_cannot_be_told_are_left_out() -> None:
     def singular() -> Array:
         return inverse(np.zeros((12, 12)))
 
-    assert errors_in_data_units(FRAME, MIXTURE, singular) is None
-    assert errors_in_data_units(FRAME, MIXTURE, lambda: np.full((12, 12), np.nan)) is None
+    assert computed_covariance(singular) is None
+    assert errors_in_data_units(FRAME, MIXTURE, None) is None
+    assert errors_in_data_units(FRAME, MIXTURE, np.full((12, 12), np.nan)) is None
 
 
 def test_steps_that_are_averaged_have_less_noise() -> None:

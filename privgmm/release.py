@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from privgmm.results import Refusal, Release
 from privgmm.stages.agreement.blocks import one_row_each
 from privgmm.stages.agreement.stage import AgreementView
 from privgmm.stages.agreement.votes import Verdict
+from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Published, Submits, Work
 
 __all__ = [
@@ -202,7 +204,12 @@ class PreparedRelease:
     unit: Unit
     _work: Work = dataclasses.field(repr=False)
     _first: Prepared = dataclasses.field(repr=False)
+    _columns: tuple[str, ...] = dataclasses.field(repr=False)
     _drawn: bool = dataclasses.field(default=False, repr=False)
+
+    def _named(self, sketch: PrivateSketch | None) -> PrivateSketch | None:
+        """The sketch with the names of the columns, which are public."""
+        return None if sketch is None else sketch.with_columns(self._columns)
 
     @property
     def drawn(self) -> bool:
@@ -270,7 +277,7 @@ class PreparedRelease:
                 self.unit,
                 entry,
                 mark,
-                published.sketch,
+                self._named(published.sketch),
                 published.misfit,
                 published.floored,
                 published.standard_errors,
@@ -291,6 +298,7 @@ def prepare(
     X: RowsLike,
     plan: Plan,
     *,
+    columns: Sequence[str] | None = None,
     learner: Learner | None = None,
     rng: RandomState = None,
     executor: Submits | None = None,
@@ -313,7 +321,7 @@ def prepare(
     spent = plan.spent()
     if not plan.budget.covers(spent):
         raise PrivGMMError(f"the plan costs {spent}, more than its budget {plan.budget}")
-    table = checked_source(X, plan.n_features)
+    table = checked_source(X, plan.n_features, columns)
     rows = table.rows()
     source = noise_source(rng)
     # a learner for another number of components is refused before anything is fitted
@@ -326,13 +334,18 @@ def prepare(
     work = Work(rows, units, member, source, learner, executor, progress)
     for stage in plan.stages:
         stage.check(work)
-    return PreparedRelease(plan, spent, unit, work, plan.stages[0].prepare(work, None))
+    first = plan.stages[0].prepare(work, None)
+    names = tuple(str(name) for name in table.columns)
+    # checked here: nothing may raise once noise is drawn
+    named = names if len(set(names)) == len(names) else ()
+    return PreparedRelease(plan, spent, unit, work, first, named)
 
 
 def release(
     X: RowsLike,
     plan: Plan,
     *,
+    columns: Sequence[str] | None = None,
     learner: Learner | None = None,
     rng: RandomState = None,
     executor: Submits | None = None,
@@ -348,6 +361,8 @@ def release(
         One row per person, finite, no bounds; whatever `row_source` takes. n is public.
     plan : Plan
         From `calibrate` or `best_plan`.
+    columns : sequence of str, optional
+        Which columns of X to take, in this order; all by default.
     learner : Learner, optional
         Any non-private learner; `EM` by default.
     rng : None, seed, Generator or NoiseSource
@@ -365,6 +380,7 @@ def release(
     prepared = prepare(
         X,
         plan,
+        columns=columns,
         learner=learner,
         rng=rng,
         executor=executor,

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client
 
@@ -797,3 +798,18 @@ def test_a_learner_that_cannot_be_copied_or_called_is_refused() -> None:
         release(ROWS, PLAN, rng=1, learner=Uncopied())
     with pytest.raises(InvalidInput, match="n_components and fit_blocks"):
         release(ROWS, PLAN, rng=1, learner=object())  # type: ignore[arg-type]  # that is the point
+
+
+def test_columns_are_taken_by_name_and_named_in_the_sketch() -> None:
+    rows = np.random.default_rng(1).standard_normal((3_000, 3))
+    table = pd.DataFrame(rows, columns=["left", "middle", "right"])
+    plan = best_plan(3_000, epsilon=1.0, delta=1e-6, n_components=1, n_features=2)
+    with pytest.raises(InvalidInput, match="3 columns, the plan is for 2"):
+        release(table, plan, rng=1)
+    found = release(table, plan, columns=["right", "left"], rng=1).result
+    assert isinstance(found, Release)
+    assert found.sketch is not None
+    assert found.sketch.columns == ("right", "left")
+    same = release(rows[:, [2, 0]], plan, rng=1).result
+    assert isinstance(same, Release)
+    assert found.mixture == same.mixture

@@ -386,9 +386,9 @@ def is_sample(X: str | os.PathLike[str]) -> bool:
 # nothing for them.
 
 
-def checked_source(X: RowsLike, n_features: int) -> RowSource:
+def checked_source(X: RowsLike, n_features: int, columns: Sequence[str] | None = None) -> RowSource:
     """A source of as many columns as planned, or a clear error."""
-    source = row_source(X)
+    source = row_source(X, columns)
     if source.n_features != n_features:
         raise InvalidInput(
             f"X has {source.n_features} columns, the plan is for {n_features}: choose as many "

@@ -240,9 +240,8 @@ def test_releases_add_up(refused: AppTest) -> None:
     once = _shown(refused).outcome.result.budget.epsilon
     _press(refused)
     assert _spends(refused) == 2
-    assert f"Asked 2 times of these rows in this session: together ε = {2 * once:.4g}" in (
-        _words(refused)
-    )
+    assert "2 answers so far from these rows in this session" in _words(refused)
+    assert f"used in all: ε = {2 * once:.4g}, δ = 2 × 10⁻⁶" in _words(refused)
 
 
 def test_seeded_noise_says_so_and_repeats(refused: AppTest) -> None:

@@ -18,7 +18,7 @@ import streamlit as st
 
 from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.shared.accounts import Account, accounts_to_show
-from privgmm.dashboard.shared.format import escaped, method_title
+from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.sliders import DELTAS
 from privgmm.errors import InvalidInput, PrivGMMError
@@ -306,15 +306,18 @@ def show_spent(account: Account) -> None:
             f"these rows{where}."
         )
     else:
-        times = "once" if standing.spends == 1 else f"{standing.spends} times"
+        answers = "1 answer" if standing.spends == 1 else f"{standing.spends} answers"
         words = (
-            f"Asked {times} of these rows{where}: together ε = {standing.total.epsilon:.4g}, "
-            f"δ = {standing.total.delta:.3g}, released or not."
+            f"{answers} so far from these rows{where}, released or refused; used in all: "
+            f"ε = {number_in_words(standing.total.epsilon)}, "
+            f"δ = {number_in_words(standing.total.delta)}."
         )
     if standing.cap is not None:
         left = standing.remaining
         words += " The cap leaves " + (
-            "nothing" if left is None else f"ε = {left.epsilon:.3g}, δ = {left.delta:.2g}"
+            "nothing"
+            if left is None
+            else f"ε = {number_in_words(left.epsilon, 3)}, δ = {number_in_words(left.delta, 2)}"
         )
         words += "." if standing.more is None else f", or {standing.more:,} more like the last one."
     for found in account.look_alikes():

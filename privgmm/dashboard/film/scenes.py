@@ -30,7 +30,7 @@ from privgmm.stages.agreement.algorithm_1 import settled_distances
 from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.refinement.noisy_moments import Refinement, refine
 from privgmm.stages.sketch.agreement_frame import PreparedFrame
-from privgmm.stages.sketch.error_covariances import errors_in_data_units
+from privgmm.stages.sketch.error_covariances import computed_covariance, errors_in_data_units
 from privgmm.stages.sketch.features import feature_sums
 from privgmm.stages.sketch.finish import Finish, PreparedFinish, takes_rich_route
 from privgmm.stages.sketch.fitting import MISFIT, PathSearch
@@ -552,8 +552,9 @@ def _tomogram(film: FilmData, step: Step) -> SceneView:
 def _first_fit(step: Step) -> tuple[Mixture, StandardErrors | None]:
     """The fit to the first sketch in the units of the data, and its standard errors."""
     sketch, fit = step.before, step.seen
+    covariance = computed_covariance(fit.compute_local_covariance)
     errors = errors_in_data_units(
-        sketch.frame, fit.mixture, fit.compute_local_covariance, well_specified=fit.explains
+        sketch.frame, fit.mixture, covariance, well_specified=fit.explains
     )
     return sketch.frame.mixture_from_frame(fit.mixture), errors
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from privgmm import Mixture, Plan, Release, best_plan, release
+from privgmm import Mixture, Plan, Refusal, Release, best_plan, release
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import PrivacyWarning
 
@@ -94,7 +94,7 @@ def speed(n: int, k: int, d: int, method: str) -> tuple[float, float]:
     planning = seconds(time.process_time, lambda: planned(n, k, d, method))
     plan = planned(n, k, d, method)
 
-    outcomes = []
+    outcomes: list[Release | Refusal] = []
 
     def ours() -> None:
         # other noise each time: fits to a sketch that was seen before are remembered

@@ -67,7 +67,7 @@ from privgmm.stages.sketch.second_look import (
     refining_steps,
 )
 from privgmm.stages.sketch.stage import Sketch
-from privgmm.stages.sketch.structures import numbers_per_component
+from privgmm.stages.sketch.structures import numbers_per_component, widened_roots
 from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage, Work
 
 __all__ = ["FAINTEST", "Finish", "PreparedFinish", "like_a_value", "takes_rich_route", "widened"]
@@ -253,7 +253,7 @@ class PreparedFinish:
         if not _frame_holds(self.first, self.stage.shape):
             return Drawn(Bottom(), self.fit)
         d = self.stage.n_features
-        sketch, fit, floored = self.first, self.fit, bool(self.fit.floored.any())
+        sketch, fit = self.first, self.fit
         if takes_rich_route(self.fit, self.stage):
             mixture, sketch, covariance = self._by_rich_mixture(source)
             mixture, floored = widened(mixture)
@@ -500,10 +500,9 @@ def widened(mixture: Mixture) -> tuple[Mixture, bool]:
 
     On rounded columns components shrink onto single values, which says nothing about the rows.
     """
-    values, vectors = np.linalg.eigh(mixture.covariances)
-    if not (values < NARROWEST**2).any():
+    roots, narrow = widened_roots(mixture.cholesky)
+    if not narrow.any():
         return mixture, False
-    roots = vectors * np.sqrt(np.maximum(values, NARROWEST**2))[:, None, :]
     return Mixture.from_roots(mixture.weights, mixture.means, roots), True
 
 

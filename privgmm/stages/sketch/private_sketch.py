@@ -482,9 +482,17 @@ class PrivateSketch:
         return hash((self.frame, self.values.tobytes(), self.noise.tobytes(), self.n_rows))
 
 
-@functools.lru_cache(maxsize=_PATHS)
 def _search(sketch: PrivateSketch, covariance_type: str) -> PathSearch:
-    """The path of fits to a sketch; what was found is kept for the next question."""
+    """The path of fits to a sketch; what was found is kept for the next question.
+
+    Names of columns and a rich mixture change nothing in it.
+    """
+    bare = dataclasses.replace(sketch, columns=(), rich_in_frame=None, rich_noise=None)
+    return _search_of(bare, covariance_type)
+
+
+@functools.lru_cache(maxsize=_PATHS)
+def _search_of(sketch: PrivateSketch, covariance_type: str) -> PathSearch:
     return PathSearch(sketch, structure_of(covariance_type, sketch.frame))
 
 

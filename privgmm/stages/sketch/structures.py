@@ -34,6 +34,7 @@ __all__ = [
     "pack",
     "structure_of",
     "unpack",
+    "widened_roots",
 ]
 
 CovarianceType = Literal["full", "tied", "diag", "spherical"]
@@ -134,6 +135,17 @@ class Structure(abc.ABC):
         """The mixture with no component narrower than `NARROWEST`, and which (k,) had to change."""
 
 
+def widened_roots(roots: Array) -> tuple[Array, BoolArray]:
+    """Lower roots (k, d, d) with no width below `NARROWEST`, and which (k,) had to change."""
+    axes, widths, _ = np.linalg.svd(roots)
+    narrow: BoolArray = np.asarray((widths < NARROWEST).any(axis=1))
+    wide = roots.copy()
+    if narrow.any():
+        stretched = axes * np.maximum(widths, NARROWEST)[:, None, :]
+        wide[narrow] = cholesky_of_root(stretched[narrow])
+    return wide, narrow
+
+
 class _Full(Structure):
     """Any covariance for any component."""
 
@@ -153,13 +165,8 @@ class _Full(Structure):
 
     def widened(self, theta: Array, d: int) -> tuple[Array, BoolArray]:
         weights, means, roots = unpack(theta, d)
-        axes, widths, _ = np.linalg.svd(roots)
-        narrow: BoolArray = np.asarray((widths < NARROWEST).any(axis=1))
-        if not narrow.any():
-            return theta, narrow
-        wide = axes * np.maximum(widths, NARROWEST)[:, None, :]
-        roots[narrow] = cholesky_of_root(wide[narrow])
-        return pack(weights, means, roots), narrow
+        wide, narrow = widened_roots(roots)
+        return (pack(weights, means, wide) if narrow.any() else theta), narrow
 
 
 FULL: Structure = _Full()

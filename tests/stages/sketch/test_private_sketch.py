@@ -245,13 +245,19 @@ def test_two_people_with_one_text_get_the_same_fits(seen: PrivateSketch) -> None
     fitting_again = PrivateSketch.from_dict(json.loads(text))
     from privgmm.stages.sketch import private_sketch
 
-    private_sketch._search.cache_clear()
+    private_sketch._search_of.cache_clear()
     again = fitting_again.fit(2)
     assert again.in_frame is not reference.in_frame
     for name in ("weights", "means", "covariances"):
         assert np.array_equal(getattr(again.mixture, name), getattr(reference.mixture, name))
     assert again.misfit == reference.misfit
     assert again.standard_errors == reference.standard_errors
+
+
+def test_names_and_a_rich_mixture_start_no_search_anew(seen: PrivateSketch) -> None:
+    found = seen.fit(2).in_frame
+    assert seen.with_columns(["height", "weight"]).fit(2).in_frame is found
+    assert seen.with_rich(found.mixture).fit(2).in_frame is found
 
 
 def test_too_few_components_are_said_to_be_and_are_those_of_maximum_likelihood(

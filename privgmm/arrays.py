@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import operator
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -23,6 +25,7 @@ __all__ = [
     "frozen",
     "one_blas_thread",
     "positive",
+    "upper_root",
     "whole_number",
 ]
 
@@ -37,10 +40,65 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+class _OneBlasThread(AbstractContextManager[None]):
+    """The limit holds for the whole process: from the first who comes in to the last who leaves.
+
+    Each with a limit of its own would lift that of others who are still inside.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
     """Within it BLAS uses one thread: sums are added in one order, whatever the machine."""
-    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return context
+    return _ONE_BLAS_THREAD
+
+
+@functools.cache
+def _dpotrf() -> Callable[..., None]:
+    """LAPACK's Cholesky factorisation, the one that SciPy has; ctypes calls it without the GIL."""
+    # not at the top: whoever only wants a type must not wait for it
+    from numba.extending import get_cython_function_address
+
+    number, numbers = ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_double)
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, number, numbers, number, number)
+    return kind(get_cython_function_address("scipy.linalg.cython_lapack", "dpotrf"))
+
+
+def upper_root(matrix: Array) -> Array:
+    """Upper U (p, p) with ``U' U`` a symmetric matrix, of which only the lower triangle is read.
+
+    The matrix is written over, and the lower triangle of the result is arbitrary. Other threads go
+    on meanwhile: SciPy's own wrapper would stop them all, however large the matrix is.
+
+    Raises `LinAlgError` if the matrix is not positive definite.
+    """
+    p, failed = ctypes.c_int(len(matrix)), ctypes.c_int(0)
+    # the lower triangle of rows is the upper one of columns, which is how LAPACK reads them
+    rows = np.ascontiguousarray(matrix, dtype=np.float64)
+    address = rows.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+    _dpotrf()(b"U", ctypes.byref(p), address, ctypes.byref(p), ctypes.byref(failed))
+    if failed.value:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return np.asarray(rows.T)
 
 
 def finite_array(

@@ -214,6 +214,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         *,
         groups: npt.ArrayLike | None = None,
         ledger: Ledger | None = None,
+        **refused: Any,
     ) -> Self:
         """Release a mixture from the rows of X once, or refuse.
 
@@ -226,6 +227,9 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             Who each row belongs to, to protect all rows of a person together.
         ledger : Ledger, optional
             Told of the spend before noise is drawn.
+        **refused : any
+            ``sample_weight``, which is refused: a row of weight w moves every sum w times as far,
+            so noise for the promise would have to grow with the largest weight.
 
         Raises
         ------
@@ -244,6 +248,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         SuspectColumn
             If a column of a data frame has the name of an identifier.
         """
+        _refuse_weights(refused)
         self._check_parameters()
         checked_frame_names(X, stacklevel=level_outside() or 1)
         # not finite: told by the package, since the usual advice, to drop rows, is wrong here
@@ -502,6 +507,19 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def aic(self, X: Any) -> float:
         """Akaike information criterion on X, lower is better. NOT private."""
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+
+def _refuse_weights(given: dict[str, Any]) -> None:
+    """No weights for rows, and nothing else that `fit` does not know."""
+    if given.pop("sample_weight", None) is not None:
+        raise InvalidInput(
+            "sample_weight must be None: a row of weight w moves what is published w times as far, "
+            "so the noise would have to grow with the largest weight, and the promise with it. "
+            "Leave it out; or release each stratum of equal weight by itself, and mix the releases "
+            "by the public sizes of the strata"
+        )
+    if given:
+        raise TypeError(f"fit() got unexpected arguments: {', '.join(sorted(given))}")
 
 
 def _precisions_cholesky(mixture: Mixture) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp
+from scipy.special import chdtr, logsumexp
 
 from privgmm.arrays import Array, BoolArray, finite_array, frozen, whole_number
 from privgmm.errors import InvalidInput
@@ -189,11 +189,114 @@ class Mixture:
         """Mixture density at each row: (n,)."""
         return np.asarray(np.exp(self.log_density(rows)), dtype=np.float64)
 
-    def marginal(self, axes: Sequence[int]) -> Mixture:
-        """The mixture of the chosen coordinates, in the order given."""
-        index = np.asarray(axes, dtype=np.intp)
+    def sample_table(
+        self,
+        n: int,
+        *,
+        columns: Sequence[str],
+        whole: bool | Sequence[str | int] = (),
+        rng: np.random.Generator | int | None = None,
+    ) -> Any:
+        """Draw n rows as a pandas data frame; costs no privacy.
+
+        Parameters
+        ----------
+        n : int
+        columns : sequence of str
+            A name for each column, in order: a sketch, a receipt or the owner of the data has them.
+        whole : sequence of column names or numbers, or bool
+            Columns that hold whole numbers (age, a count): they are rounded, and come as integers.
+            True rounds all of them. A mixture knows nothing of rounding, so say it here.
+        rng : Generator, int or None
+
+        Examples
+        --------
+        >>> people = Mixture([1.0], [[40.2, 170.0]], [[[90.0, 0.0], [0.0, 60.0]]])
+        >>> drawn = people.sample_table(3, columns=["age", "height"], whole=["age"], rng=0)
+        >>> drawn.dtypes.astype(str).tolist()
+        ['int64', 'float64']
+        """
+        import pandas as pd
+
+        names = self._names(columns)
+        if isinstance(whole, bool):
+            rounded = list(range(self.n_features)) if whole else []
+        else:
+            rounded = [self._column(one, names, "whole") for one in whole]
+        rows = self.sample(n, rng=rng)
+        table = pd.DataFrame(rows, columns=pd.Index(names))
+        for j in rounded:
+            values = np.rint(rows[:, j])
+            if (np.abs(values) >= 2.0**53).any():
+                raise InvalidInput(
+                    f"whole names {names[j]!r}, whose values are beyond 2^53, where floating point "
+                    "holds no single whole numbers any more: leave it out"
+                )
+            table[names[j]] = values.astype(np.int64)
+        return table
+
+    def outlier_scores(
+        self, rows: npt.ArrayLike, *, draws: int = 20_000, rng: np.random.Generator | int = 0
+    ) -> Array:
+        """How unusual each row is (n,): the share of the mixture's own rows that are likelier.
+
+        A score of 0.999 says that one in a thousand rows of the mixture is as unlikely as this one.
+        NOT private: it speaks about the rows given.
+
+        Parameters
+        ----------
+        rows : array-like (n, d)
+        draws : int
+            How many rows of the mixture stand for all of them; a score s is off by
+            ``sqrt(s (1 - s) / draws)`` or so. Rows beyond all of them have score 1: to rank those,
+            use `log_density`.
+        rng : Generator or int
+            Of these draws; fixed, so that scores of different tables can be compared.
+
+        Notes
+        -----
+        The score is the chance of the set where the density is larger than at the row. It does not
+        change with units, shifts or turns of the data. For a single component it is exact:
+        ``chi2.cdf(m, d)`` of the squared Mahalanobis distance m.
+
+        Examples
+        --------
+        >>> line = Mixture([1.0], [[0.0]], [[[1.0]]])
+        >>> line.outlier_scores([[0.0], [1.96], [9.0]]).round(3).tolist()
+        [0.0, 0.95, 1.0]
+        """
+        x = finite_array(rows, "rows", (None, self.n_features))
+        if self.n_components == 1:
+            u = solve_triangular(self.cholesky[0], (x - self.means[0]).T, lower=True)
+            return np.asarray(chdtr(self.n_features, np.einsum("ij,ij->j", u, u)), dtype=np.float64)
+        count = whole_number(draws, "draws", 1)
+        known = np.sort(self.log_density(self.sample(count, rng=rng)))
+        above = count - np.searchsorted(known, self.log_density(x), side="right")
+        return np.asarray(above / count, dtype=np.float64)
+
+    def marginal(
+        self, axes: Sequence[int | str], *, columns: Sequence[str] | None = None
+    ) -> Mixture:
+        """The mixture of the chosen columns, in the order given.
+
+        Parameters
+        ----------
+        axes : sequence of int or str
+            Columns by number, or by name if `columns` has one for each.
+        columns : sequence of str, optional
+            Names of all columns, in order.
+
+        Examples
+        --------
+        >>> both = Mixture([1.0], [[1.0, 2.0]], [[[1.0, 0.8], [0.8, 3.0]]])
+        >>> both.marginal(["weight"], columns=["height", "weight"]).means
+        array([[2.]])
+        """
+        names = None if columns is None else self._names(columns)
+        chosen = [self._column(one, names, "axes") if isinstance(one, str) else one for one in axes]
+        index = np.asarray(chosen, dtype=np.intp)
         if index.ndim != 1 or index.size == 0 or len(set(index.tolist())) != index.size:
-            raise InvalidInput(f"axes must be distinct column numbers, got {list(axes)!r}")
+            raise InvalidInput(f"axes must be distinct columns, got {list(axes)!r}")
         if index.min() < 0 or index.max() >= self.n_features:
             raise InvalidInput(f"axes must lie in 0..{self.n_features - 1}, got {list(axes)!r}")
         return Mixture(
@@ -243,28 +346,38 @@ class Mixture:
         means = self.means[:, rest] + np.einsum("jrg,jg->jr", factor[:, g:, :g], u)
         return Mixture.from_roots(weights / weights.sum(), means, factor[:, g:, g:])
 
+    def _names(self, columns: Sequence[str]) -> list[str]:
+        """Names of all columns, checked."""
+        names, d = list(columns), self.n_features
+        if len(names) != d or len(set(names)) != d:
+            raise InvalidInput(f"columns must be {d} different names, got {columns!r}")
+        return names
+
+    def _column(self, key: Any, names: Sequence[str] | None, argument: str) -> int:
+        """The number of a column that is given by its number or its name."""
+        d = self.n_features
+        if isinstance(key, str):
+            if names is None or key not in names:
+                said = "no names are known" if names is None else f"columns are {list(names)}"
+                raise InvalidInput(
+                    f"{argument} names a column {key!r}, but {said}: pass columns=, or use numbers "
+                    f"from 0 to {d - 1}"
+                )
+            return list(names).index(key)
+        column = whole_number(key, f"a column of {argument}", 0)
+        if column >= d:
+            raise InvalidInput(f"{argument} must name columns below {d}, got {column}")
+        return column
+
     def _known(self, given: Mapping[Any, float], columns: Sequence[str] | None) -> dict[int, float]:
         """The numbers of known columns, and their values."""
         d = self.n_features
-        names = None if columns is None else list(columns)
-        if names is not None and (len(names) != d or len(set(names)) != d):
-            raise InvalidInput(f"columns must be {d} different names, got {columns!r}")
+        names = None if columns is None else self._names(columns)
         known: dict[int, float] = {}
         for key, value in given.items():
-            if isinstance(key, str):
-                if names is None or key not in names:
-                    said = "no names are known" if names is None else f"columns are {names}"
-                    raise InvalidInput(
-                        f"given names a column {key!r}, but {said}: pass columns=, or use numbers "
-                        f"from 0 to {d - 1}"
-                    )
-                column = names.index(key)
-            else:
-                column = whole_number(key, "a column of given", 0)
-            if column >= d or column in known:
-                raise InvalidInput(
-                    f"given must name different columns below {d}, got {list(given)!r}"
-                )
+            column = self._column(key, names, "given")
+            if column in known:
+                raise InvalidInput(f"given must name different columns, got {list(given)!r}")
             known[column] = float(finite_array(value, f"given[{key!r}]", ()))
         if not 0 < len(known) < d:
             raise InvalidInput(

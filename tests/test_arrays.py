@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import lapack
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from privgmm.arrays import finite_array, frozen, positive, whole_number
+from privgmm.arrays import (
+    finite_array,
+    frozen,
+    one_blas_thread,
+    positive,
+    upper_root,
+    whole_number,
+)
 from privgmm.errors import InvalidInput, PrivGMMError
 
 
@@ -65,3 +74,31 @@ def test_whole_numbers() -> None:
     for truth in (True, np.True_):
         with pytest.raises(InvalidInput, match="whole number"):
             whole_number(truth, "t", 0)
+
+
+def test_an_upper_root_is_that_of_the_lower_triangle() -> None:
+    """Bit for bit what SciPy's wrapper gives, which holds all other threads up."""
+    rng = np.random.default_rng(1)
+    for p in (1, 2, 7, 120):
+        root = rng.normal(size=(p, 2 * p))
+        matrix = root @ root.T
+        wanted, _ = lapack.dpotrf(matrix.T, lower=0, clean=0)
+        found = upper_root(np.tril(matrix) + np.triu(np.full((p, p), 7.0), 1))
+        assert np.array_equal(np.triu(found), np.triu(wanted))
+        assert np.allclose(np.triu(found).T @ np.triu(found), matrix)
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        upper_root(np.diag([1.0, -1.0]))
+
+
+def test_one_blas_thread_holds_until_the_last_has_left() -> None:
+    def threads() -> set[int]:
+        found = ThreadpoolController().select(user_api="blas").info()
+        return {library["num_threads"] for library in found}
+
+    with threadpool_limits(2, user_api="blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        with first:
+            second.__enter__()
+        assert threads() == {1}
+        second.__exit__(None, None, None)
+        assert threads() == {2}

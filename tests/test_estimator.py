@@ -376,6 +376,22 @@ def test_missing_values_are_not_to_be_dropped(bad: float) -> None:
         make().fit(rows)
 
 
+def test_weights_of_rows_are_refused_with_the_reason() -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    ledger = MemoryLedger()
+    with pytest.raises(InvalidInput, match="noise would have to grow with the largest weight"):
+        make().fit(rows, sample_weight=np.ones(50), ledger=ledger)
+    assert ledger.entries == ()
+    with pytest.raises(TypeError, match="unexpected arguments: colour"):
+        make().fit(rows, colour="red")
+
+
+def test_no_weights_are_as_good_as_none() -> None:
+    rows = np.random.default_rng(0).normal(size=(3000, 1))
+    one, two = make(1).fit(rows, sample_weight=None), make(1).fit(rows)
+    np.testing.assert_array_equal(one.means_, two.means_)
+
+
 def test_nothing_works_before_fitting() -> None:
     with pytest.raises(NotFittedError):
         make().sample()

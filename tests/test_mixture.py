@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare, multivariate_normal
+from scipy.stats import chisquare, kstest, multivariate_normal
 
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture, MixtureBatch, cholesky_of_root
@@ -281,3 +281,89 @@ def test_what_is_no_batch_is_refused() -> None:
         MixtureBatch.from_cholesky(b.weights, b.means, b.cholesky.swapaxes(-1, -2), ok)
     with pytest.raises(InvalidInput, match="at least one"):
         MixtureBatch.of([])
+
+
+# ------------------------------------------------------------------ what users of mixtures ask for
+
+NAMES = ["height", "weight", "age"]
+
+
+def three_columns() -> Mixture:
+    return random_mixture(8, 3, 3)
+
+
+def test_a_marginal_by_name_is_the_one_by_number() -> None:
+    mixture = three_columns()
+    by_name = mixture.marginal(["age", "height"], columns=NAMES)
+    assert by_name == mixture.marginal([2, 0])
+    assert mixture.marginal(["age", 0], columns=NAMES) == by_name
+    with pytest.raises(InvalidInput, match="axes names a column 'shoe'"):
+        mixture.marginal(["shoe"], columns=NAMES)
+    with pytest.raises(InvalidInput, match="pass columns="):
+        mixture.marginal(["age"])
+    with pytest.raises(InvalidInput, match="3 different names"):
+        mixture.marginal(["age"], columns=["age", "age", "x"])
+
+
+def test_a_drawn_table_holds_the_drawn_rows() -> None:
+    mixture = three_columns()
+    table = mixture.sample_table(50, columns=NAMES, rng=3)
+    assert list(table.columns) == NAMES
+    np.testing.assert_array_equal(table.to_numpy(), mixture.sample(50, rng=3))
+
+
+@pytest.mark.parametrize(
+    ("whole", "rounded"), [(["age"], [2]), ([0, "age"], [0, 2]), (True, [0, 1, 2])]
+)
+def test_a_drawn_table_rounds_what_is_whole_and_nothing_else(
+    whole: bool | list[str | int], rounded: list[int]
+) -> None:
+    mixture = three_columns()
+    rows = mixture.sample(500, rng=3)
+    table = mixture.sample_table(500, columns=NAMES, whole=whole, rng=3)
+    for j, name in enumerate(NAMES):
+        drawn = table[name].to_numpy()
+        if j in rounded:
+            assert drawn.dtype == np.int64
+            assert (np.abs(drawn - rows[:, j]) <= 0.5).all()
+        else:
+            np.testing.assert_array_equal(drawn, rows[:, j])
+
+
+def test_a_drawn_table_says_what_cannot_be_whole() -> None:
+    far = Mixture([1.0], [[1e20]], [[[1.0]]])
+    with pytest.raises(InvalidInput, match="leave it out"):
+        far.sample_table(3, columns=["far"], whole=True, rng=0)
+    with pytest.raises(InvalidInput, match="whole must name columns below 1"):
+        far.sample_table(3, columns=["far"], whole=[1], rng=0)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_outlier_scores_of_own_rows_are_uniform(k: int) -> None:
+    """By their definition: the chance of all that is likelier, as a random number, is uniform."""
+    mixture = random_mixture(k, k, 2)
+    scores = mixture.outlier_scores(mixture.sample(4000, rng=77))
+    assert kstest(scores, "uniform").pvalue > 1e-3
+    assert kstest(scores**2, "uniform").pvalue < 1e-6
+
+
+def test_outlier_scores_follow_density_and_no_units() -> None:
+    mixture = random_mixture(5, 3, 2)
+    rows = np.concatenate([mixture.sample(200, rng=1), [[1e6, 0.0]]])
+    scores = mixture.outlier_scores(rows)
+    order = np.argsort(-mixture.log_density(rows))
+    assert (np.diff(scores[order]) >= 0).all()
+    assert scores[-1] == 1.0
+    stretch, shift = np.array([[3.0, 1.0], [0.0, 100.0]]), np.array([1e3, -5.0])
+    moved = mixture.transformed(stretch, shift).outlier_scores(rows @ stretch.T + shift)
+    np.testing.assert_allclose(moved, scores, atol=4 * np.sqrt(0.25 / 20_000))
+
+
+def test_outlier_scores_by_draws_are_near_the_exact_ones() -> None:
+    """Two equal halves are one component, for which the score is known exactly."""
+    one = random_mixture(2, 1, 3)
+    halves = Mixture([0.5, 0.5], np.repeat(one.means, 2, 0), np.repeat(one.covariances, 2, 0))
+    rows = one.sample(300, rng=4)
+    np.testing.assert_allclose(
+        halves.outlier_scores(rows), one.outlier_scores(rows), atol=4 * np.sqrt(0.25 / 20_000)
+    )

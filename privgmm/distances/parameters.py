@@ -14,13 +14,20 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from privgmm.arrays import Array, finite_array
+from privgmm.arrays import Array, IntArray, finite_array
 from privgmm.distances.matching import bottleneck_matching
 from privgmm.distances.total_variation import gaussian_tv
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 
-__all__ = ["component_distances", "dist_comp", "dist_gmm", "dist_param", "forward_substitution"]
+__all__ = [
+    "component_distances",
+    "dist_comp",
+    "dist_gmm",
+    "dist_param",
+    "forward_substitution",
+    "matched",
+]
 
 ComponentLike = tuple[float, npt.ArrayLike, npt.ArrayLike]
 
@@ -155,12 +162,25 @@ def dist_gmm(first: Mixture, second: Mixture) -> float:
     ``min over pi of max over i of max(|w_i - w'_pi(i)|, TV(component i, component pi(i)))``,
     in [0, 1].
     """
-    _comparable(first, second)
+    return float(matched(first, second)[1].max())
+
+
+def matched(mixture: Mixture, reference: Mixture) -> tuple[IntArray, Array]:
+    """Which component of the reference each is, and how far from it.
+
+    Returns
+    -------
+    partner : array (k,)
+    distance : array (k,)
+        ``max(|w - w'|, TV)``; the largest is dist_GMM (Definition 1.4).
+    """
+    _comparable(mixture, reference)
     variation = gaussian_tv(
-        first.means[:, None],
-        first.covariances[:, None],
-        second.means[None],
-        second.covariances[None],
+        mixture.means[:, None],
+        mixture.covariances[:, None],
+        reference.means[None],
+        reference.covariances[None],
     )
-    weights = np.abs(first.weights[:, None] - second.weights[None])
-    return bottleneck_matching(np.maximum(weights, variation)).value
+    table = np.maximum(np.abs(mixture.weights[:, None] - reference.weights[None]), variation)
+    partner = bottleneck_matching(table).permutation
+    return partner, table[np.arange(len(partner)), partner]

@@ -12,8 +12,8 @@ from privgmm.html import refusal_html, release_html
 from privgmm.methods import registry
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import PlanRequest
-from privgmm.methods.searching import as_told, rounded_up
-from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, rows_for
+from privgmm.methods.searching import as_told
+from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, rows_for, rows_told
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.choice import Choice
 from privgmm.stages.sketch.fitting import MISFIT
@@ -28,9 +28,6 @@ LIKE_A_VALUE = (
     "columns. Widths are kept at a hundredth of the spread of all rows, at least."
 )
 """What is said of a release that is `floored`."""
-
-_BY_HAND = 1.25
-"""A plan that asks for so much more than its method's best was set by hand."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,10 +202,9 @@ class Refusal:
         """Rows that it would take (well separated components, 95 % of runs).
 
         What the planner tells for the method; or, where blocks and alpha set by hand ask for
-        clearly more than that, what this plan takes.
+        clearly more than that and than there is, what this plan takes.
         """
-        own, usual = rounded_up(self.plan.rows_needed()), self._rows_of_method
-        return own if own > _BY_HAND * usual or math.isinf(own) else usual
+        return rows_told(self.plan, self._rows_of_method, self.n_units)
 
     @property
     def reason(self) -> str:

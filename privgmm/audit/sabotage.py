@@ -1,7 +1,8 @@
 """Deliberately broken variants, so that the audit can be seen to fail.
 
 Each piece breaks one rule that privacy rests on, in the way a programmer plausibly would. They
-are used nowhere else. `broken_findings` runs the check that should catch each of them.
+are used nowhere else, but for `SilentMask`: visitors of the page Audit attack it, on made-up rows.
+`broken_findings` runs the check that should catch each of them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from privgmm.audit.endtoend import (
 )
 from privgmm.audit.findings import Finding, caught
 from privgmm.audit.grids import impossible_outputs
+from privgmm.audit.guessing import Silence
 from privgmm.audit.histograms import lone_bins
 from privgmm.audit.masks import exact_mask, masked_law, sampled_mask
 from privgmm.audit.neighbours import Fits, Neighbours, cloud, edge, extremes, fan, moved_far
@@ -89,6 +91,7 @@ __all__ = [
     "QuietSketch",
     "SharedSweeps",
     "ShownBins",
+    "SilentMask",
     "SummedPersons",
     "WarmStart",
     "broken_findings",
@@ -199,6 +202,15 @@ class FaintMask(LiftedSpace):
     def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
         """A third of the noise."""
         return LiftedSpace(self.eta / 3, self.clearance).mask(item, rng=rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class SilentMask(LiftedSpace):
+    """Is priced at one noise level and draws none: what is published gives its rows away."""
+
+    def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:  # noqa: ARG002 - that is the bug
+        """What was handed in, as it is."""
+        return super().mask(item, rng=Silence())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -511,6 +523,7 @@ def _noise_variants(runs: int, samples: int, rng: np.random.Generator) -> list[t
             sampled_mask(_picked(), "picked", samples=samples, rng=rng),
         ),
         ("mask draws half of what it claims", masked_law(quiet, "averaged", rng=rng)),
+        ("no mask noise at all", impossible_outputs(SilentMask(0.25), rng=rng)),
         ("mask in floating point", impossible_outputs(FloatingMask(0.25), rng=rng)),
         (
             "half the noise on the count",

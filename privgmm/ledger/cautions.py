@@ -127,7 +127,7 @@ def _count(rows: Array, plan: Plan, unit: Unit, *, seeded: bool, level: int) -> 
         whole = History(entries=(*before, entry)).standing()
         warnings.warn(
             RepeatedSpend(
-                f"these rows, or some of them, are released from for the {_ordinal(times)} time in "
+                f"these rows, or some of them, are released from for the {ordinal(times)} time in "
                 f"this process: {whole.total_in_words}. Every fit spends again, those of a grid "
                 "search or a cross-validation too. Fit once, or keep the account in a ledger "
                 "(ledger=SQLiteLedger(...)), which can also cap it"
@@ -146,7 +146,12 @@ def _of_scaling(how: str) -> str:
     )
 
 
-def _ordinal(number: int) -> str:
+def ordinal(number: int) -> str:
+    """Which one of many.
+
+    >>> ordinal(2), ordinal(13), ordinal(1_021)
+    ('2nd', '13th', '1,021st')
+    """
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{'th' if number % 100 in (11, 12, 13) else ending}"
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from privgmm.errors import InvalidInput
+from privgmm.methods.chances import agreement_chance
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
 from privgmm.methods.searching import (
@@ -25,11 +26,13 @@ from privgmm.methods.searching import (
     step_above,
     step_below,
 )
+from privgmm.mixture import Mixture
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Stage
 
-__all__ = ["PASS", "Look", "Method", "Prospect"]
+__all__ = ["PASS", "Look", "Method", "Outlook", "Prospect"]
 
 PASS = 0.95
 """The chance of a release that "enough rows" means."""
@@ -78,6 +81,27 @@ class Prospect:
     error_band: tuple[float, float] = (0.0, math.inf)
 
 
+@dataclasses.dataclass(frozen=True)
+class Outlook:
+    """What to expect of one plan where the mixture behind the rows is known.
+
+    Parameters
+    ----------
+    chance : float
+        Of a release, between 0 and 1.
+    error : float or None
+        What the method promises or expects, see `Method.error_is_promised`; None where the mixture
+        has another number of components than is fitted.
+    error_band : (float, float)
+        The median error of many releases should lie between these; (0, infinity) where nothing is
+        said.
+    """
+
+    chance: float
+    error: float | None
+    error_band: tuple[float, float] = (0.0, math.inf)
+
+
 class Method(abc.ABC):
     """One way to learn a mixture privately.
 
@@ -101,6 +125,9 @@ class Method(abc.ABC):
     """Whether it can plan for real data."""
     plans_only_for_enough: ClassVar[bool] = False
     """Whether its automatic plan exists only where the rows are expected to pass it."""
+    spends_less: ClassVar[str] = ""
+    """Why a release may cost less than the budget asked for, as a sentence; empty if it hardly
+    does."""
     publishes_sketch: ClassVar[bool] = False
     """Whether its releases hold a sketch, from which other fits are free."""
 
@@ -256,6 +283,40 @@ class Method(abc.ABC):
             Prospect(self.name, n, request.epsilon, plan.pass_probability(n), alpha, plan)
             for n in rows
         )
+
+    def outlook(
+        self, plan: Plan, mixture: Mixture, n_rows: int, *, learner: str | None = None
+    ) -> Outlook:
+        """What to expect of a plan of this method on so many rows of a known mixture.
+
+        Parameters
+        ----------
+        plan : Plan
+        mixture : Mixture
+            Where the rows come from, known without looking at them.
+        n_rows : int
+            Rows, or persons.
+        learner : str, optional
+            A name in the learners' registry.
+        """
+        chance = math.prod(
+            agreement_chance(stage, mixture, n_rows, learner=learner)
+            if isinstance(stage, Agreement)
+            else stage.pass_probability(n_rows)
+            for stage in plan.stages
+        )
+        if mixture.n_components != plan.n_components:
+            return Outlook(chance, None)
+        return Outlook(chance, *self._error_at(plan, mixture, n_rows))
+
+    def _error_at(
+        self,
+        plan: Plan,
+        mixture: Mixture,  # noqa: ARG002 - a promise holds for any
+        n_rows: int,  # noqa: ARG002
+    ) -> tuple[float, tuple[float, float]]:
+        """Error of the plan's releases at a mixture of as many components, and its band."""
+        return plan.alpha, (0.0, plan.alpha)
 
     # -------------------------------------------------------------------------------- audit
 

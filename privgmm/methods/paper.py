@@ -32,6 +32,11 @@ class PaperMethod(Method):
     title: ClassVar[str] = "Paper"
     sentence: ClassVar[str] = "Algorithms 1 and 2 with the paper's own constants"
     look: ClassVar[Look] = Look("#808088", "dashdot", 3.0)
+    spends_less: ClassVar[str] = (
+        f"It never uses more than ε = {_LARGEST_SPEND:.4f}, however much it is given: the proof in "
+        "the paper (Lemma 5.1) holds only for small ε. It is charged what it uses, so a larger ε "
+        "costs no more, and helps no more."
+    )
 
     def automatic(self, request: PlanRequest) -> Plan:
         """The plan at the request's alpha; n plays no part in it."""

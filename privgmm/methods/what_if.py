@@ -19,8 +19,15 @@ from collections.abc import Sequence
 
 from privgmm.methods import registry
 from privgmm.methods.method import Prospect
+from privgmm.methods.plan import Plan
 from privgmm.methods.request import PlanRequest
-from privgmm.methods.searching import first_step, round_number, step_above, step_below
+from privgmm.methods.searching import (
+    first_step,
+    round_number,
+    rounded_up,
+    step_above,
+    step_below,
+)
 
 __all__ = [
     "LEAST_EPSILON",
@@ -33,8 +40,12 @@ __all__ = [
     "feasible",
     "prospect",
     "rows_for",
+    "rows_told",
 ]
 
+
+_BY_HAND = 1.25
+"""A plan that asks for so much more than its method's best was set by hand."""
 
 LEAST_EPSILON, MOST_EPSILON = 1e-4, 20.0
 """Between these an epsilon is looked for: what needs less than the least is told the least."""
@@ -43,6 +54,27 @@ LEAST_EPSILON, MOST_EPSILON = 1e-4, 20.0
 def rows_for(request: PlanRequest) -> float:
     """The fewest rows at which the method releases in 95 % of runs; infinite if it never does."""
     return registry.get(request.method).fewest_rows(request)
+
+
+def rows_told(plan: Plan, usual: float, n_rows: int | None = None) -> float:
+    """Rows to tell of a plan, wherever one is told them.
+
+    That is what its method takes with its other choices open, the number that the planner names
+    too. Only where blocks and alpha set by hand ask for clearly more than that, and for more than
+    there is, it is what this plan takes: a plan made for many rows may well need many.
+
+    Parameters
+    ----------
+    plan : Plan
+    usual : float
+        `rows_for` its method.
+    n_rows : int, optional
+        How many there are.
+    """
+    own = rounded_up(plan.rows_needed())
+    if n_rows is not None and own <= n_rows:
+        return usual if usual <= n_rows else own
+    return own if own > _BY_HAND * usual or math.isinf(own) else usual
 
 
 def feasible(request: PlanRequest) -> bool:

@@ -34,6 +34,7 @@ BROKEN = [
     "half the mask noise (exact)",
     "half of Algorithm 2's noise",
     "mask draws half of what it claims",
+    "no mask noise at all",
     "mask in floating point",
     "half the noise on the count",
     "half the truncated Laplace noise",

@@ -106,10 +106,10 @@ def test_the_command_line_lists_and_runs_it(
 def test_explore_offers_it() -> None:
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     assert not app.exception
-    assert "Toy" in app.segmented_control(key="method").options
-    app.segmented_control(key="method").set_value("toy").run()
+    assert "Toy" in app.selectbox(key="method").options
+    app.selectbox(key="method").set_value("toy").run()
     assert not app.exception
-    assert any("averages 120 blocks" in caption.value.lower() for caption in app.caption)
+    assert "averages 120 blocks" in app.selectbox(key="method").help.lower()
 
 
 def test_the_planner_answers_for_it() -> None:

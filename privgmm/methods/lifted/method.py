@@ -32,6 +32,7 @@ from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
 from privgmm.methods.searching import rounded_up
 from privgmm.methods.typical import ERROR_FACTOR, expected_mixture, mixtures_differ_by
+from privgmm.mixture import Mixture
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
@@ -232,6 +233,15 @@ class LiftedMethod(Method):
             if plan is not None:
                 return checked(plan)
         return None
+
+    def _error_at(
+        self, plan: Plan, mixture: Mixture, n_rows: int
+    ) -> tuple[float, tuple[float, float]]:
+        """After refinement what the noisy moments leave; without one, what the mask promises."""
+        error = refined_error(mixture, n_rows, plan.refine)
+        if plan.refine is None:
+            return plan.alpha, (0.0, plan.alpha + error)
+        return error, (error / ERROR_FACTOR, error * ERROR_FACTOR)
 
     # -------------------------------------------------------------------------------- audit
 

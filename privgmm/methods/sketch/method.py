@@ -11,9 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from privgmm.budget import Budget
-from privgmm.errors import InvalidInput
+from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.methods.calibration import too_few_blocks
-from privgmm.methods.method import PASS, Look, Method, Prospect
+from privgmm.methods.method import PASS, Look, Method, Outlook, Prospect
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.searching import first_step
@@ -30,6 +30,7 @@ from privgmm.methods.sketch.frames import (
     histogram_stage,
 )
 from privgmm.methods.typical import expected_mixture
+from privgmm.mixture import Mixture
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.noisy_moments import Refinement
@@ -162,6 +163,29 @@ class SketchMethod(Method):
     ) -> tuple[Prospect, ...]:
         """Chances and errors at many numbers of rows; some errors lie between those of others."""
         return _along(request, [max(1, int(n)) for n in rows])
+
+    def outlook(
+        self,
+        plan: Plan,
+        mixture: Mixture,
+        n_rows: int,
+        *,
+        learner: str | None = None,  # noqa: ARG002 - a frame brings its own
+    ) -> Outlook:
+        """The chance that the frame is found, and what the sketches can tell in it.
+
+        Where the number of components is chosen on the way, it is taken to be the true one.
+        """
+        frame, first, finish = plan.stages
+        chance = frame_chance(frame, mixture, n_rows)
+        k, most = mixture.n_components, plan.n_components
+        if not (isinstance(first, Sketch) and isinstance(finish, Finish)):
+            raise PrivGMMError(f"a plan of method {self.name!r} has a sketch and a finish")
+        if k != most and not (plan.chooses_components and k < most):
+            return Outlook(chance, None)
+        left = first.multiplier**-2 + finish.multiplier**-2
+        told = expected_error(mixture, n_rows, FrameChoice(frame, left, 0.0), known=True)
+        return Outlook(chance, told.error, (told.low, told.high))
 
     # -------------------------------------------------------------------------------- audit
 

@@ -232,6 +232,10 @@ class LiftedSpace:
         """
         return self._comparable(items, pairwise_lifted(items))
 
+    def scattered(self, items: MixtureBatch, factor: float) -> Array:
+        """The distances of fits like these that scatter `factor` times as widely."""
+        return self._comparable(items, factor * pairwise_lifted(items))
+
     def placed(self, items: MixtureBatch, radius: float) -> Array:
         """The same, but fits of one component are only placed on either side of the radius.
 

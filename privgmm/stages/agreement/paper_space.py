@@ -111,6 +111,10 @@ class PaperSpace:
         distances[flat], distances[:, flat] = np.inf, np.inf
         return distances
 
+    def scattered(self, items: MixtureBatch, factor: float) -> Array:
+        """The distances of fits like these that scatter `factor` times as widely."""
+        return np.asarray(factor * self.distances(items), dtype=np.float64)
+
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
         """``dist_Param`` of the pairs (first, second), each from its two fits alone."""
         return bottleneck_matchings(self.tables(items, first, second)).values

@@ -126,6 +126,13 @@ class MixtureSpace(Space[MixtureBatch, Mixture], Protocol):
     """Whether what is masked is a mean of the fits that agree, and not one of them."""
     words: ClassVar[SpaceWords]
 
+    def scattered(self, items: MixtureBatch, factor: float) -> Array:
+        """The distances (t, t) of fits like these that scatter `factor` times as widely.
+
+        Fits of more rows scatter less. Components lie as far apart as they do in `items`.
+        """
+        ...
+
     def describe_chosen(self, verdict: Verdict) -> ChosenWords:
         """What is masked after this verdict, in words. NOT private."""
         ...

@@ -25,6 +25,7 @@ from privgmm.arrays import (
     frozen,
     one_blas_thread,
     positive,
+    upper_root,
     whole_number,
 )
 from privgmm.errors import InvalidInput
@@ -286,10 +287,7 @@ class _Problem:
         """Upper U with ``U' U`` the covariance of the sketch; its lower triangle is arbitrary."""
         covariance = sampling / self.n
         covariance[np.diag_indices(2 * self.m)] += inflation**2 * self.noise + _NUGGET / self.n
-        factor, failed = lapack.dpotrf(covariance.T, lower=0, clean=0, overwrite_a=1)
-        if failed:
-            raise np.linalg.LinAlgError("the covariance of the sketch is not positive definite")
-        return np.asarray(factor)
+        return upper_root(covariance)
 
 
 def _whitened(factor: Array, columns: Array) -> Array:

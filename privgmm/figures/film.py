@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
+from scipy.optimize import linear_sum_assignment
 
 from privgmm.arrays import Array, IntArray
 from privgmm.figures.mixtures import (
+    BAND,
     NONPRIVATE,
     PRIVATE,
     ROWS,
@@ -25,6 +27,7 @@ from privgmm.figures.mixtures import (
     mixtures_figure,
     thinned,
 )
+from privgmm.figures.motion import appearing, set_moving
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.standard_errors import StandardErrors
 
@@ -33,11 +36,13 @@ __all__ = [
     "OUTSIDE",
     "BlockLook",
     "Window",
+    "between",
     "blocks_figure",
     "drawn_to_scale",
     "fits_figure",
     "framed",
     "mask_figure",
+    "morphing",
     "refinement_figure",
     "representative_figure",
     "see_through",
@@ -60,12 +65,14 @@ BLOCK_LOOKS = (
     BlockLook("#8C6D5A", "star"),
 )
 OUTSIDE = "#85858C"
-"""Blocks that do not count, noise that does not pass."""
+"""Blocks that do not count, noise that does not pass, what might have come out or came before."""
 
 _FAINT = 0.35
 _MOST_GHOSTS = 150
-_GHOST_LAYERS = 10
+_GHOST_LAYERS = 15
 _STEPS = 49
+_DEALS = 12
+_MORPHS = 14
 
 
 class Window(NamedTuple):
@@ -117,7 +124,10 @@ def blocks_figure(
     names: Sequence[str] = ("x1", "x2"),
     max_points: int = 2500,
 ) -> go.Figure:
-    """Line 1: rows (n, d), those of the `followed` blocks in the block's own colour and mark."""
+    """Line 1: rows (n, d), those of the `followed` blocks in the block's own colour and mark.
+
+    It moves: rows are dealt to these blocks like cards.
+    """
     flat = rows.shape[1] == 1
     figure = go.Figure()
     shown = thinned(rows, max_points)
@@ -144,7 +154,20 @@ def blocks_figure(
     framed(figure, window_of(rows, axes), flat, names)
     if flat:
         figure.update_yaxes(visible=False, title_text="")
-    return figure
+    dealt = range(1, len(figure.data))
+    return set_moving(
+        figure,
+        [
+            {
+                place: {
+                    axis: figure.data[place][axis][: len(figure.data[place].x) * deal // _DEALS]
+                    for axis in ("x", "y")
+                }
+                for place in dealt
+            }
+            for deal in range(_DEALS if len(dealt) else 0)
+        ],
+    )
 
 
 def _outlines(
@@ -178,10 +201,12 @@ def _add_ghosts(
     colour: str,
     label: str,
     opacity: float = _FAINT,
-) -> None:
+    width: float = 1.2,
+) -> dict[int, int]:
+    """Outlines in several traces; gives, by position of the trace, the first fit in it."""
     which = which[fits.ok[which]]
     if which.size == 0:
-        return
+        return {}
     shown = which[np.linspace(0, which.size - 1, min(which.size, _MOST_GHOSTS)).astype(np.intp)]
     name = label if shown.size == which.size else f"{label} ({shown.size} drawn)"
     figure.add_scatter(
@@ -190,11 +215,13 @@ def _add_ghosts(
         mode="lines",
         name=name,
         legendgroup=label,
-        line={"color": colour, "width": 1.6},
+        line={"color": colour, "width": max(1.6, width)},
     )
+    places = {}
     # Lines of one trace do not darken one another: several traces let agreement show.
-    for layer in range(min(_GHOST_LAYERS, shown.size)):
-        line = _outlines(fits, shown[layer::_GHOST_LAYERS], axes, window.x).reshape(-1, 2)
+    for layer in np.array_split(shown, min(_GHOST_LAYERS, shown.size)):
+        places[len(figure.data)] = int(layer[0])
+        line = _outlines(fits, layer, axes, window.x).reshape(-1, 2)
         figure.add_scatter(
             x=line[:, 0],
             y=line[:, 1],
@@ -202,9 +229,10 @@ def _add_ghosts(
             name=name,
             legendgroup=label,
             showlegend=False,
-            line={"color": see_through(colour, opacity), "width": 1.2},
+            line={"color": see_through(colour, opacity), "width": width},
             hoverinfo="skip",
         )
+    return places
 
 
 def fits_figure(
@@ -215,10 +243,13 @@ def fits_figure(
     axes: Sequence[int] = (0, 1),
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """Line 2: every block's fit as a ghost at one standard deviation, a few in colour."""
+    """Line 2: every block's fit as a ghost at one standard deviation, a few in colour.
+
+    It moves: the fits pile up, those of the followed blocks first.
+    """
     figure = go.Figure()
     others = np.setdiff1d(np.arange(len(fits)), followed)
-    _add_ghosts(
+    ghosts = _add_ghosts(
         figure, fits, others, window, axes, colour=NONPRIVATE.colour, label="fits of other blocks"
     )
     for block, look in zip(followed, BLOCK_LOOKS, strict=False):
@@ -233,7 +264,10 @@ def fits_figure(
             line={"color": look.colour, "width": 2.4},
             hovertemplate=f"fit of block {block + 1}<extra></extra>",
         )
-    return framed(figure, window, fits.n_features == 1, names)
+    framed(figure, window, fits.n_features == 1, names)
+    first_of_followed = max(ghosts, default=-1) + 1
+    alone = [[place] for place in range(first_of_followed, len(figure.data))]
+    return set_moving(figure, appearing([*alone, *([place] for place in ghosts)]))
 
 
 def representative_figure(
@@ -273,24 +307,83 @@ def mask_figure(
     axes: Sequence[int] = (0, 1),
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """Line 9: what was masked, what came out, and what other draws of the noise would give."""
+    """Line 9: what was masked, what came out, and what other draws of the noise would give.
+
+    It moves: the noise shakes the mixture from draw to draw, each leaves its ghost, and the last
+    is what came out.
+    """
     figure = go.Figure()
+    ghosts = {}
     if others:
         batch = MixtureBatch.of(others)
-        _add_ghosts(
+        ghosts = _add_ghosts(
             figure,
             batch,
             np.arange(len(batch)),
             window,
             axes,
-            colour=PRIVATE.colour,
+            colour=OUTSIDE,
             label="other draws of the noise",
         )
     pair = mixtures_figure(nonprivate=before, private=after, axes=axes)
     renamed = {NONPRIVATE.label: "before the mask", PRIVATE.label: "after the mask"}
+    start = len(figure.data)
     for trace in pair.data:
         figure.add_trace(trace.update(name=renamed[trace.name]))
-    return framed(figure, window, before.n_features == 1, names)
+    framed(figure, window, before.n_features == 1, names)
+    shaken = [before, *(others[index] for index in ghosts.values())]
+    shown = appearing([[place] for place in ghosts])
+    return set_moving(
+        figure,
+        [
+            {**faint, **_drawn_as(mixture, axes, start)}
+            for faint, mixture in zip(shown, shaken, strict=False)
+        ],
+    )
+
+
+def _drawn_as(mixture: Mixture, axes: Sequence[int], start: int) -> dict[int, dict[str, Array]]:
+    """Where the traces of a release, from position `start` on, lie for another mixture."""
+    traces = mixtures_figure(private=mixture, axes=axes).data
+    return {start + number: {"x": one.x, "y": one.y} for number, one in enumerate(traces)}
+
+
+def between(first: Mixture, last: Mixture, share: float) -> Mixture:
+    """A mixture on the way, for pictures only; components go to where the nearest ones are.
+
+    Parameters
+    ----------
+    first, last : Mixture
+        With equally many components.
+    share : float
+        0 for the first, 1 for the last.
+    """
+    gaps = np.linalg.norm(first.means[:, None] - last.means[None], axis=2)
+    _, partner = linear_sum_assignment(gaps)
+    weights, means, roots = (
+        (1 - share) * start + share * end[partner]
+        for start, end in (
+            (first.weights, last.weights),
+            (first.means, last.means),
+            (first.cholesky, last.cholesky),
+        )
+    )
+    return Mixture.from_roots(weights / weights.sum(), means, roots)
+
+
+def morphing(
+    first: Mixture, last: Mixture, axes: Sequence[int], start: int
+) -> list[dict[int, dict[str, Array]]]:
+    """Changes that move the traces of a release from one mixture to another, quickly at first.
+
+    None if their numbers of components differ: there is no way from one to the other to draw.
+    """
+    if first.n_components != last.n_components:
+        return []
+    return [
+        _drawn_as(between(first, last, 1 - (1 - share) ** 3), axes, start)
+        for share in np.linspace(0, 1, _MORPHS, endpoint=False)
+    ]
 
 
 def refinement_figure(
@@ -306,8 +399,8 @@ def refinement_figure(
 ) -> go.Figure:
     """The polish: the masked mixture, and where the noisy moments of all rows moved it.
 
-    `labels` are what the mixtures before and after are called, `errors` the standard errors of the
-    one after.
+    It moves: the mixture snaps back from where the mask had moved it. `labels` are what the
+    mixtures before and after are called, `errors` the standard errors of the one after.
     """
     figure = go.Figure()
     _add_ghosts(
@@ -316,14 +409,21 @@ def refinement_figure(
         np.array([0]),
         window,
         axes,
-        colour=PRIVATE.colour,
+        colour=OUTSIDE,
         label=labels[0],
-        opacity=0.9,
+        opacity=1.0,
+        width=2.4,
     )
+    bands: dict[int, dict[str, Any]] = {}
+    start = -1
     for trace in mixtures_figure(private=final, errors=errors, true=true, axes=axes).data:
+        if trace.name == PRIVATE.label and start < 0:
+            start = len(figure.data)
+        elif trace.name == BAND:
+            # they belong to the end of the way
+            bands[len(figure.data)] = {"opacity": 0.0}
         label = {PRIVATE.label: labels[1]}.get(trace.name, trace.name)
         figure.add_trace(trace.update(name=label))
     framed(figure, window, final.n_features == 1, names)
-    # before and after differ in width alone
-    figure.update_layout(legend={"itemsizing": "trace"})
-    return figure
+    moves = morphing(coarse, final, axes, start)
+    return set_moving(figure, [{**bands, **move} for move in moves])

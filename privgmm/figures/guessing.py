@@ -14,7 +14,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.audit.guessing import Attack, Score
 from privgmm.audit.privacy_loss import MeasuredDelta
 from privgmm.budget import percent_at_most
-from privgmm.figures.film import BLOCK_LOOKS, OUTSIDE, Window, window_of
+from privgmm.figures.film import BLOCK_LOOKS, OUTSIDE, Window, see_through, window_of
 from privgmm.figures.mixtures import (
     NONPRIVATE,
     PRIVATE,
@@ -30,6 +30,7 @@ from privgmm.stages.agreement.votes import PrivateTest
 
 __all__ = [
     "delta_figure",
+    "evidence_figure",
     "flip_figure",
     "flip_votes_figure",
     "round_figure",
@@ -47,10 +48,21 @@ def _plane(figure: go.Figure, window: Window, height: int) -> go.Figure:
 
 
 def _clipped(point: Array, window: Window) -> tuple[float, float, bool]:
-    """The point, or the nearest place inside the window, and whether that is it itself."""
-    x = float(np.clip(point[0], *window.x))
-    y = float(np.clip(point[1], *window.y))
-    return x, y, x == point[0] and y == point[1]
+    """The point, or a place near the edge of the window, and whether it is the point itself."""
+    places = [float(np.clip(value, *ends)) for value, ends in zip(point, window, strict=False)]
+    inside = places[0] == point[0] and places[1] == point[1]
+    if not inside:
+        # so far inside that a mark there is drawn whole
+        places = [
+            float(np.clip(value, low + 0.04 * (high - low), high - 0.04 * (high - low)))
+            for value, (low, high) in zip(point, window, strict=False)
+        ]
+    return places[0], places[1], inside
+
+
+def _far(first: Array, second: Array) -> str:
+    """How far one point lies from the other, as a label."""
+    return f"{float(np.linalg.norm(second - first)):,.0f} away"
 
 
 def round_figure(
@@ -65,29 +77,105 @@ def round_figure(
     """What the guesser sees: the release, the rows both data sets share, and the one in doubt."""
     window = window_of(rows)
     figure = mixtures_figure(rows, private=released, max_points=max_points)
-    figure.data[0].update(name="rows of both")
-    candidates = (("A's row", row_a, A_LOOK), ("B's row", row_b, B_LOOK))
+    figure.data[0].update(name="people in both")
+    candidates = (("She, in A", row_a, A_LOOK), ("She, in B", row_b, B_LOOK))
     for name, row, look in candidates if in_doubt else ():
         x, y, inside = _clipped(row, window)
-        place = f"({row[0]:.4g}, {row[1]:.4g})"
+        label = name if inside else f"{name}: {_far(row_a, row)}"
         figure.add_scatter(
             x=[x],
             y=[y],
             mode="markers",
-            name=name if inside else f"{name}, far off at {place}",
+            name=label,
             marker={
                 "color": look.colour,
                 "symbol": look.symbol if inside else "arrow",
-                "angle": 0 if inside else 90,
-                "size": 15,
+                "angle": 0 if inside else 60,
+                "size": 15 if inside else 20,
                 "line": {"color": "white", "width": 1.5},
             },
-            hovertemplate=f"{name}: {place}<extra></extra>",
+            hovertemplate=f"{label}<extra></extra>",
         )
-    return _plane(figure, window, 430)
+    return _plane(figure, window, 400)
 
 
-def score_figure(scores: Mapping[str, Score], *, ceiling: float, stated: float) -> go.Figure:
+def evidence_figure(
+    of_a: float,
+    of_b: float,
+    published: float | None,
+    *,
+    name: str,
+    draws: tuple[Array, Array] | None,
+) -> go.Figure:
+    """One published number beside what two data sets give: without noise, or drawn with it.
+
+    Parameters
+    ----------
+    of_a, of_b : float
+        The number that each gives without noise.
+    published : float or None
+        The one that was published; None if nothing was.
+    name : str
+        What number it is.
+    draws : pair of arrays (m,), or None
+        What each might publish with noise; None to show a release without any.
+    """
+    figure = go.Figure()
+    sides = (("A", of_a, A_LOOK), ("B", of_b, B_LOOK))
+    top = 1.0
+    if draws is not None and all(one.size for one in draws):
+        low, high = np.quantile(np.concatenate(draws), [0.005, 0.995])
+        edges = np.linspace(min(low, of_a, of_b), max(high, of_a, of_b), 25)
+        heights = [np.histogram(one, bins=edges)[0] / one.size for one in draws]
+        top = float(np.max(heights))
+        for (side, _, look), height in zip(sides, heights, strict=True):
+            figure.add_bar(
+                x=(edges[1:] + edges[:-1]) / 2,
+                y=height,
+                width=np.diff(edges),
+                name=f"{side} might publish",
+                marker={"color": see_through(look.colour, 0.5), "line": {"width": 0}},
+                hoverinfo="skip",
+            )
+        low, high = float(edges[0]), float(edges[-1])
+    else:
+        gap = abs(of_a - of_b) or 1e-6
+        low, high = min(of_a, of_b) - 0.6 * gap, max(of_a, of_b) + 0.6 * gap
+    for (side, value, look), dash in zip(sides, ("solid", "dot"), strict=True):
+        figure.add_scatter(
+            x=[value, value],
+            y=[0, 1.15 * top],
+            mode="lines",
+            name=f"{side} without noise" if draws is not None else f"{side} publishes",
+            line={"color": look.colour, "dash": dash, "width": 3},
+            hovertemplate=f"{side} without noise: %{{x:.6f}}<extra></extra>",
+        )
+    if published is not None:
+        low, high = min(low, published), max(high, published)
+        figure.add_scatter(
+            x=[published],
+            y=[0.5 * top],
+            mode="markers",
+            name="published",
+            marker={
+                "color": PRIVATE.colour,
+                "symbol": "diamond",
+                "size": 16,
+                "line": {"color": "white", "width": 1.5},
+            },
+            hovertemplate="published: %{x:.6f}<extra></extra>",
+        )
+    dressed(figure, 230)
+    figure.update_layout(barmode="overlay", bargap=0)
+    room = 0.03 * (high - low)
+    figure.update_xaxes(title_text=name, range=[low - room, high + room], nticks=5)
+    figure.update_yaxes(visible=False, range=[0, 1.2 * top])
+    return figure
+
+
+def score_figure(
+    scores: Mapping[str, Score], *, ceiling: float, stated: float, noise: bool = True
+) -> go.Figure:
     """Shares of right guesses with 95 % intervals, between a coin and the ceilings.
 
     Parameters
@@ -97,12 +185,15 @@ def score_figure(scores: Mapping[str, Score], *, ceiling: float, stated: float) 
         What is proved of the plan.
     stated : float
         What follows from its epsilon and delta alone.
+    noise : bool
+        Whether the release that was played has its noise: without, both hold for others only.
     """
+    proved = "proved ceiling" if noise else "ceiling with noise"
     played = {name: score for name, score in scores.items() if score.rounds}
     figure = go.Figure()
     for x, colour, dash, label in (
         (0.5, OUTSIDE, "dot", "a coin: 50%"),
-        (ceiling, PRIVATE.colour, "dash", f"proved ceiling: {percent_at_most(ceiling)}"),
+        (ceiling, PRIVATE.colour, "dash", f"{proved}: {percent_at_most(ceiling)}"),
         (stated, TRUE.colour, "dashdot", f"by ε and δ alone: {percent_at_most(stated)}"),
     ):
         figure.add_scatter(
@@ -261,12 +352,12 @@ def flip_figure(
             x=[x],
             y=[y],
             mode="markers",
-            name=name if inside else f"{name}, far off at {row[0]:.3g}",
+            name=name if inside else f"{name}: {_far(row_before, row)}",
             marker={
                 "color": look.colour,
                 "symbol": look.symbol if inside else "arrow",
-                "angle": 0 if inside else 90,
-                "size": 14,
+                "angle": 0 if inside else 60,
+                "size": 14 if inside else 20,
                 "line": {"color": "white", "width": 1.5},
             },
             hovertemplate=f"{name}: ({row[0]:.4g}, {row[1]:.4g})<extra></extra>",

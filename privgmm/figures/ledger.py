@@ -5,9 +5,10 @@ Plotly only, like all figures; the page Ledger shows it.
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 
 from privgmm.budget import Budget
@@ -17,6 +18,7 @@ from privgmm.privacy.composition import Spend, added, total
 
 __all__ = ["running_totals", "spending_alt_text", "spending_figure"]
 
+_ROUNDING = 1e-9
 _INK = "rgba(128, 128, 136, 1)"
 _SYMBOLS = {True: "circle", False: "x", None: "circle-open"}
 
@@ -27,10 +29,13 @@ def running_totals(spends: Sequence[Spend], delta: float) -> tuple[list[float], 
     Returns
     -------
     together, summed : lists of float
-        Epsilon by the joint account, and by adding up epsilons.
+        Epsilon by the joint account, and by adding up epsilons; not a number from where the
+        deltas add up to more than `delta`.
     """
     together = [total(spends[: i + 1], delta).epsilon for i in range(len(spends))]
-    return together, list(itertools.accumulate(spend.budget.epsilon for spend in spends))
+    sums = [added(spends[: i + 1]) for i in range(len(spends))]
+    most = delta * (1 + _ROUNDING)
+    return together, [part.epsilon if part.delta <= most else math.nan for part in sums]
 
 
 def spending_figure(
@@ -86,7 +91,7 @@ def spending_figure(
             },
         )
     dressed(figure, height)
-    top = max(summed[-1], 0.0 if cap is None else cap.epsilon)
+    top = float(np.nanmax([*summed, *together, 0.0 if cap is None else cap.epsilon]))
     figure.update_xaxes(
         title_text="answers",
         range=[0.5, max(len(entries), 4) + 0.5],
@@ -94,7 +99,8 @@ def spending_figure(
         dtick=max(1, len(entries) // 8),
         tick0=1,
     )
-    figure.update_yaxes(title_text="ε spent", range=[0, 1.15 * top])
+    at = _power_of_ten(_delta(entries, cap))
+    figure.update_yaxes(title_text=f"ε spent, at δ = {at}", range=[0, 1.15 * top])
     return figure
 
 
@@ -103,12 +109,28 @@ def spending_alt_text(entries: Sequence[Entry], *, cap: Budget | None = None) ->
     together, summed = _totals(entries, cap)
     refused = sum(entry.released is False for entry in entries)
     words = (
-        f"Cumulative epsilon over {len(entries)} answers, {refused} of them refused: "
-        f"{together[-1]:.4g} together, {summed[-1]:.4g} by adding up."
+        f"Cumulative epsilon over {len(entries)} answers, {refused} of them refused, at delta "
+        f"{_delta(entries, cap):.2g}: {together[-1]:.4g} together"
     )
+    words += "." if math.isnan(summed[-1]) else f", {summed[-1]:.4g} by adding up."
     return words if cap is None else f"{words} The cap is {cap.epsilon:g}."
 
 
+def _delta(entries: Sequence[Entry], cap: Budget | None) -> float:
+    """The one delta at which everything is compared: the cap's, else the sum of all."""
+    return added([entry.spend for entry in entries]).delta if cap is None else cap.delta
+
+
+def _power_of_ten(value: float) -> str:
+    """A small number as it is written by hand, for a figure's words.
+
+    >>> _power_of_ten(1e-6), _power_of_ten(2.5e-5)
+    ('10<sup>−6</sup>', '2.5 × 10<sup>−5</sup>')
+    """
+    lead, power = f"{value:.1e}".split("e")
+    ten = f"10<sup>{int(power)}</sup>".replace("-", "−")
+    return ten if float(lead) == 1 else f"{float(lead):g} × {ten}"
+
+
 def _totals(entries: Sequence[Entry], cap: Budget | None) -> tuple[list[float], list[float]]:
-    spends = [entry.spend for entry in entries]
-    return running_totals(spends, added(spends).delta if cap is None else cap.delta)
+    return running_totals([entry.spend for entry in entries], _delta(entries, cap))

@@ -18,21 +18,26 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 
 from privgmm.arrays import Array, finite_array, positive
+from privgmm.distances.parameters import matched
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "BAND",
+    "BLOCKS",
     "GRID",
     "NONPRIVATE",
     "PRIVATE",
     "ROWS",
     "TRUE",
     "Look",
+    "blocks_label",
     "dressed",
     "ellipse",
+    "ellipses",
     "error_bands",
+    "exaggerated",
     "figure_alt_text",
     "ghosts_label",
     "mixtures_figure",
@@ -57,14 +62,19 @@ PRIVATE = Look("Private release", "#D55E00", "solid", 5.0, "cross-thin")
 ROWS = "rgba(128, 128, 136, 0.28)"
 GRID = "rgba(128, 128, 136, 0.25)"
 
+BLOCKS = "#8A6FB0"
+"""Fits of single blocks."""
+
 BAND = "Two standard errors"
 """What a band around the private release is called."""
 _BAND_FILL = "rgba(213, 94, 0, 0.22)"
 _BAND_WIDTH = 2.0
-_GHOST_LINE: dict[str, object] = {"color": "rgba(213, 94, 0, 0.22)", "width": 1}
+_GHOST_LINE: dict[str, object] = {"color": "rgba(213, 94, 0, 0.3)", "width": 1}
+_BLOCK_LINE: dict[str, object] = {"color": BLOCKS, "width": 0.8, "dash": "solid"}
 _SIGMAS = (1.0, 2.0)
 _STEPS = 97
 _EQUAL_UP_TO = 6.0
+_MOST_STRETCHED = 20.0
 
 
 def ellipse(
@@ -89,6 +99,12 @@ def ellipse(
     return _curve(shape.means[0], shape.cholesky[0], positive(n_sigma, "n_sigma"))
 
 
+def ellipses(mixture: Mixture, axes: Sequence[int] = (0, 1), n_sigma: float = 1.0) -> Array:
+    """The ellipses of all components in the plane of two columns, as one line (m, 2) with gaps."""
+    flat = mixture.marginal(_pair(axes, mixture.n_features))
+    return _joined(_curves(flat, 49, [n_sigma]))
+
+
 def _curve(centre: Array, factor: Array, radius: float, steps: int = _STEPS) -> tuple[Array, Array]:
     angle = np.linspace(0, 2 * np.pi, steps)
     points = centre[:, None] + radius * (factor @ np.stack([np.cos(angle), np.sin(angle)]))
@@ -111,6 +127,7 @@ def mixtures_figure(
     private: Mixture | None = None,
     errors: StandardErrors | None = None,
     ghosts: Sequence[Mixture] = (),
+    blocks: Sequence[Mixture] = (),
     axes: Sequence[int] = (0, 1),
     columns: Sequence[str] | None = None,
     max_points: int = 4000,
@@ -131,6 +148,8 @@ def mixtures_figure(
         an entry of their own in the legend. Public like the mixture.
     ghosts : sequence of Mixture
         Releases that might have been, drawn faintly below everything else but the rows.
+    blocks : sequence of Mixture
+        Fits of single blocks, as thin ellipses at one standard deviation. NOT private.
     axes : sequence of int
         The two columns to show; the ellipses are those of the marginals.
     columns : sequence of str, optional
@@ -154,7 +173,7 @@ def mixtures_figure(
     ]
     data = None if rows is None else finite_array(rows, "rows", (None, None))
     total = 0 if data is None else len(data) if n_rows is None else n_rows
-    d = _dimension(data, [*(mixture for _, mixture in layers), *ghosts])
+    d = _dimension(data, [*(mixture for _, mixture in layers), *ghosts, *blocks])
     names = list(columns) if columns is not None else [f"x{j + 1}" for j in range(d)]
     if len(names) != d:
         raise InvalidInput(f"columns must name all {d} columns, got {len(names)} names")
@@ -162,14 +181,14 @@ def mixtures_figure(
     if d == 1:
         if private is not None and errors is not None:
             _add_density_band(figure, private, errors)
-        _add_densities(figure, data, layers, ghosts, total)
+        _add_densities(figure, data, layers, ghosts, blocks, total)
         figure.update_xaxes(title_text=names[0])
         figure.update_yaxes(title_text="density", rangemode="tozero")
     else:
         pair = _pair(axes, d)
         if private is not None and errors is not None:
             _add_bands(figure, error_bands(private, errors, pair))
-        spans = _add_plane(figure, data, layers, ghosts, pair, max_points, total)
+        spans = _add_plane(figure, data, layers, ghosts, blocks, pair, max_points, total)
         figure.update_xaxes(title_text=names[pair[0]])
         figure.update_yaxes(title_text=names[pair[1]])
         if 1 / _EQUAL_UP_TO <= spans[0] / spans[1] <= _EQUAL_UP_TO:
@@ -201,6 +220,7 @@ def _add_plane(
     data: Array | None,
     layers: Sequence[tuple[Look, Mixture]],
     ghosts: Sequence[Mixture],
+    blocks: Sequence[Mixture],
     pair: tuple[int, int],
     max_points: int,
     total: int,
@@ -218,6 +238,12 @@ def _add_plane(
             marker={"color": ROWS, "size": 3.5},
             hoverinfo="skip",
         )
+    if blocks:
+        curves = [
+            curve for block in blocks for curve in _curves(block.marginal(pair), 33, _SIGMAS[:1])
+        ]
+        drawn += curves
+        _add_line(figure, _joined(curves), blocks_label(len(blocks)), _BLOCK_LINE)
     if ghosts:
         curves = [curve for ghost in ghosts for curve in _curves(ghost.marginal(pair), 33)]
         drawn += curves
@@ -343,12 +369,12 @@ def _add_density_band(figure: go.Figure, mixture: Mixture, errors: StandardError
     _add_bands(figure, [np.stack([np.concatenate([x, x[::-1]]), np.maximum(edge, 0.0)], axis=1)])
 
 
-def _curves(flat: Mixture, steps: int) -> list[Array]:
+def _curves(flat: Mixture, steps: int, sigmas: Sequence[float] = _SIGMAS) -> list[Array]:
     """The ellipses of all components, each (steps, 2)."""
     return [
         np.stack([*_curve(flat.means[j], flat.cholesky[j], sigma, steps)], axis=1)
         for j in range(flat.n_components)
-        for sigma in _SIGMAS
+        for sigma in sigmas
     ]
 
 
@@ -375,6 +401,7 @@ def _add_densities(
     data: Array | None,
     layers: Sequence[tuple[Look, Mixture]],
     ghosts: Sequence[Mixture],
+    blocks: Sequence[Mixture],
     total: int,
 ) -> None:
     ends: list[float] = []
@@ -390,15 +417,19 @@ def _add_densities(
             marker={"color": ROWS, "line": {"width": 0}},
             hoverinfo="skip",
         )
-    for mixture in (*(mixture for _, mixture in layers), *ghosts):
+    for mixture in (*(mixture for _, mixture in layers), *ghosts, *blocks):
         reach = 4 * mixture.cholesky[:, 0, 0]
         ends += [*(mixture.means[:, 0] - reach), *(mixture.means[:, 0] + reach)]
-    if ghosts:
+    for many, label, line in (
+        (blocks, blocks_label(len(blocks)), _BLOCK_LINE),
+        (ghosts, ghosts_label(len(ghosts)), _GHOST_LINE),
+    ):
         curves = []
-        for ghost in ghosts:
-            grid = _grid(ghost, min(ends), max(ends))
-            curves.append(np.stack([grid, ghost.density(grid[:, None])], axis=1))
-        _add_line(figure, _joined(curves), ghosts_label(len(ghosts)), _GHOST_LINE)
+        for one in many:
+            grid = _grid(one, min(ends), max(ends))
+            curves.append(np.stack([grid, one.density(grid[:, None])], axis=1))
+        if curves:
+            _add_line(figure, _joined(curves), label, line)
     for look, mixture in layers:
         grid = _grid(mixture, min(ends), max(ends))
         figure.add_scatter(
@@ -421,6 +452,41 @@ def _grid(mixture: Mixture, low: float, high: float) -> Array:
 def ghosts_label(count: int) -> str:
     """What a cloud of so many possible releases is called."""
     return f"{count} possible release{'s' * (count > 1)}"
+
+
+def blocks_label(count: int) -> str:
+    """What the fits of so many blocks are called."""
+    return f"Fits of {count} block{'s' * (count > 1)}"
+
+
+def exaggerated(mixture: Mixture, reference: Mixture, times: float) -> Mixture:
+    """A mixture whose difference from another is drawn so many times too large.
+
+    Parameters
+    ----------
+    mixture, reference : Mixture
+        With equal numbers of components, which are matched.
+    times : float
+        1 gives the mixture itself.
+
+    Notes
+    -----
+    A mean moves along the straight line from its partner. A covariance C moves along the geodesic
+    from its partner ``R = LL'``: with ``L^-1 C L^-T = Q diag(s) Q'`` it becomes
+    ``L Q diag(s^times) Q' L'``, so it stays a covariance, and no units matter. Weights stay.
+    """
+    partner, _ = matched(mixture, reference)
+    means, roots = [], []
+    for j in range(mixture.n_components):
+        base, factor = reference.means[partner[j]], reference.cholesky[partner[j]]
+        relative = np.linalg.solve(factor, mixture.cholesky[j])
+        turn, sizes, _ = np.linalg.svd(relative)
+        means.append(base + times * (mixture.means[j] - base))
+        # no wider or narrower than can be drawn at all
+        stretched = np.clip(sizes**times, 1 / _MOST_STRETCHED, _MOST_STRETCHED)
+        roots.append(factor @ (turn * stretched))
+    covariances = [root @ root.T for root in roots]
+    return Mixture(mixture.weights, means, covariances)
 
 
 def _rows_label(shown: int, total: int) -> str:

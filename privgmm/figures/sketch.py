@@ -10,20 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, IntArray
 from privgmm.figures.film import (
     OUTSIDE,
     Window,
     drawn_to_scale,
     framed,
+    morphing,
     see_through,
 )
-from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, ROWS, dressed, mixtures_figure, thinned
+from privgmm.figures.mixtures import (
+    BAND,
+    NONPRIVATE,
+    PRIVATE,
+    ROWS,
+    dressed,
+    mixtures_figure,
+    thinned,
+)
+from privgmm.figures.motion import set_moving
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import Histogram
@@ -32,6 +44,7 @@ from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "counts_figure",
+    "densities_by_direction",
     "density_seen",
     "fit_figure",
     "frame_figure",
@@ -46,6 +59,9 @@ _LINES = range(-3, 4)
 """Where lines of the frame are drawn, in its own units."""
 _MOST_BINS = 24
 _CELLS = 81
+_COARSE = 41
+"""Cells of a picture that is seen for a moment only."""
+_FRAMES = 14
 _LOUDEST = 2.0
 """Power of ten times the noise at which the colour is full."""
 _HEAT = [[0.0, see_through(PRIVATE.colour, 0.0)], [1.0, see_through(PRIVATE.colour, 1.0)]]
@@ -66,7 +82,8 @@ def frame_figure(
 ) -> go.Figure:
     """The rows (n, d), and the frame as an ellipse with the lines of its coordinates.
 
-    With one column the frame is a Gaussian curve over the histogram of the rows.
+    It moves: the frame grows from its centre around the rows. With one column the frame is a
+    Gaussian curve over the histogram of the rows, and stands still.
     """
     figure = go.Figure()
     flat = frame.n_features == 1
@@ -78,7 +95,27 @@ def frame_figure(
         figure.add_trace(trace)
     framed(figure, window, flat, names)
     figure.update_layout(height=height)
-    return figure
+    if flat:
+        return figure
+    grown = [number for number, trace in enumerate(figure.data) if trace.mode == "lines"]
+    return set_moving(figure, _growing(figure, grown, frame))
+
+
+def _growing(
+    figure: go.Figure, places: Sequence[int], frame: Frame
+) -> list[dict[int, dict[str, Array]]]:
+    """Changes that let lines grow from the centre of the frame."""
+    centre = dict(zip("xy", frame.centre[:2].tolist(), strict=True))
+    return [
+        {
+            place: {
+                axis: middle + size * (np.asarray(figure.data[place][axis], np.float64) - middle)
+                for axis, middle in centre.items()
+            }
+            for place in places
+        }
+        for size in np.linspace(0.02, 1.0, _FRAMES, endpoint=False)
+    ]
 
 
 def _add_lines(figure: go.Figure, frame: Frame) -> None:
@@ -159,7 +196,9 @@ def oblique_direction(sketch: PrivateSketch) -> int | None:
     return d + int(np.argmin(np.abs(others @ sketch.directions[:d].T).max(axis=1)))
 
 
-def projection_seen(sketch: PrivateSketch, direction: int, places: Array) -> tuple[Array, float]:
+def projection_seen(
+    sketch: PrivateSketch, direction: int, places: Array, *, waves: int | None = None
+) -> tuple[Array, float]:
     """The density (g,) of ``v . z`` that the noisy waves of one direction v show, and its noise.
 
     Post-processing of the sketch alone: the Fourier sum of that direction's waves, those that are
@@ -173,10 +212,14 @@ def projection_seen(sketch: PrivateSketch, direction: int, places: Array) -> tup
         Which of the sketch's directions; the first d are those of the columns.
     places : array (g,)
         Where, in units of the frame.
+    waves : int, optional
+        Only the slowest so many; all by default.
     """
     values = sketch.values.reshape(-1, sketch.n_frequencies)[direction]
     noise = sketch.noise
     kept = np.clip(1 - 2 * noise**2 / np.abs(values) ** 2, 0.0, 1.0)
+    if waves is not None:
+        kept[waves:] = 0.0
     steps = sketch.step * np.arange(1, sketch.n_frequencies + 1)
     phases = places[:, None] * steps
     terms = values * kept * sketch.step / math.pi
@@ -200,6 +243,8 @@ def projections_figure(
     The rows (n, d), as grey bars, are NOT private; the curves are public, with a band of two
     standard deviations of the privacy noise. Columns are in their own units, the direction between
     them in units of the frame.
+
+    It moves: the waves are added up, from slow to fast.
     """
     frame, few = sketch.frame, thinned(rows, max_rows)
     inside = frame.to_frame(few)
@@ -215,6 +260,7 @@ def projections_figure(
         vertical_spacing=0.13 if len(chosen) > 1 else 0.0,
         subplot_titles=titles,
     )
+    so_far: list[list[Array]] = []
     for number, direction in enumerate(chosen, 1):
         along = inside @ sketch.directions[direction]
         ends = np.quantile(along, [0.001, 0.999])
@@ -227,6 +273,12 @@ def projections_figure(
             centre = float(frame.centre[direction])
             scale = float(frame.root[direction] @ sketch.directions[direction])
         heights, noise = projection_seen(sketch, direction, places)
+        so_far.append(
+            [
+                projection_seen(sketch, direction, places, waves=waves)[0] / abs(scale)
+                for waves in range(sketch.n_frequencies)
+            ]
+        )
         _add_projection(
             figure,
             number,
@@ -240,7 +292,21 @@ def projections_figure(
     legend = {"yref": "container", "yanchor": "bottom", "y": 0.0}
     figure.update_layout(margin={"t": 30, "b": 96}, bargap=0.0, legend=legend)
     figure.update_yaxes(title_text="density", rangemode="tozero", nticks=4)
-    return figure
+    # each panel: bars, band, curve
+    return set_moving(
+        figure,
+        [
+            {
+                place: change
+                for number, panel in enumerate(so_far)
+                for place, change in (
+                    (3 * number + 1, {"opacity": 0.0}),
+                    (3 * number + 2, {"y": panel[waves]}),
+                )
+            }
+            for waves in range(sketch.n_frequencies)
+        ],
+    )
 
 
 def _add_projection(
@@ -295,38 +361,87 @@ def density_seen(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Ar
     in tomography; frequencies that are mostly noise are turned down (Wiener). It repeats with the
     period of the lowest frequency: NaN where that shows.
     """
-    frame, d = sketch.frame, sketch.frame.n_features
+    waves = _even_waves(sketch, n_frequencies)
+    phases = sketch.frame.to_frame(points) @ waves.frequencies.reshape(-1, sketch.n_features).T
+    flat = waves.terms.ravel()
+    heights = waves.level + np.cos(phases) @ flat.real + np.sin(phases) @ flat.imag
+    return waves.as_density(heights, points)
+
+
+def densities_by_direction(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Array:
+    """What the waves of the first directions show, then of more and more of them (m, n).
+
+    As `density_seen`, direction by direction as the angle grows; the last is the whole. Each
+    is as large as if its directions stood for all.
+    """
+    waves = _even_waves(sketch, n_frequencies)
+    frequencies, terms = waves.frequencies[waves.order], waves.terms[waves.order]
+    z = sketch.frame.to_frame(points)
+    total, found = np.zeros(len(points)), []
+    for number in range(len(terms)):
+        phases = z @ frequencies[number].T
+        total += np.cos(phases) @ terms[number].real + np.sin(phases) @ terms[number].imag
+        found.append(waves.as_density(waves.level + total * len(terms) / (number + 1), points))
+    return np.stack(found)
+
+
+class _Waves(NamedTuple):
+    """The noisy waves of directions that are evenly spread, ready to be summed up.
+
+    Parameters
+    ----------
+    frame : Frame
+    frequencies : array (m, L, d)
+    terms : complex array (m, L)
+        What each adds to the density, with its share of the integral.
+    order : array (m,)
+        The directions by angle.
+    level : float
+        What no wave adds.
+    step : float
+        The lowest frequency.
+    """
+
+    frame: Frame
+    frequencies: Array
+    terms: npt.NDArray[np.complex128]
+    order: IntArray
+    level: float
+    step: float
+
+    def as_density(self, heights: Array, points: Array) -> Array:
+        """In the units of the data, never below zero, and NaN where it repeats."""
+        far = np.linalg.norm(self.frame.to_frame(points), axis=1) > math.pi / self.step
+        scale = abs(float(np.linalg.det(self.frame.inverse)))
+        return np.where(far, np.nan, np.maximum(heights * scale, 0.0))
+
+
+def _even_waves(sketch: PrivateSketch, n_frequencies: int) -> _Waves:
+    d = sketch.n_features
     # directions that are evenly spread: integrals over equal angles are the most accurate
     start = sketch.fitted_from
-    frequencies = sketch.frequencies[start:]
     values = sketch.values[start:].reshape(-1, n_frequencies)
-    waves = frequencies.reshape(*values.shape, d)
+    waves = sketch.frequencies[start:].reshape(*values.shape, d)
     sizes = np.linalg.norm(waves[0], axis=1)
     step = float(sizes[0])
     power = (np.abs(values) ** 2).mean(axis=0)
     noise = 2 * (sketch.deviations[start:].reshape(values.shape) ** 2).mean(axis=0)
     kept = np.clip(1 - noise / power, 0.0, 1.0)
-    z = frame.to_frame(points)
     if d == 1:
         terms = values * kept * step / math.pi
-        level = step / (2 * math.pi)
-    else:
-        # a share of the half circle to each direction
-        angles = np.arctan2(waves[:, 0, 1], waves[:, 0, 0]) % math.pi
-        order = np.argsort(angles)
-        ring = np.concatenate(
-            [angles[order[-1:]] - math.pi, angles[order], angles[order[:1]] + math.pi]
+        return _Waves(
+            sketch.frame, waves, terms, np.arange(len(values)), step / (2 * math.pi), step
         )
-        shares = np.empty(angles.size)
-        shares[order] = (ring[2:] - ring[:-2]) / 2
-        terms = values * kept * sizes * step * shares[:, None] / (2 * math.pi**2)
-        level = 0.0
-    phases = z @ frequencies.T
-    flat = terms.ravel()
-    heights = level + np.cos(phases) @ flat.real + np.sin(phases) @ flat.imag
-    heights *= abs(float(np.linalg.det(frame.inverse)))
-    far = np.linalg.norm(z, axis=1) > math.pi / step
-    return np.where(far, np.nan, np.maximum(heights, 0.0))
+    # a share of the half circle to each direction
+    angles = np.arctan2(waves[:, 0, 1], waves[:, 0, 0]) % math.pi
+    order = np.argsort(angles)
+    ring = np.concatenate(
+        [angles[order[-1:]] - math.pi, angles[order], angles[order[:1]] + math.pi]
+    )
+    shares = np.empty(angles.size)
+    shares[order] = (ring[2:] - ring[:-2]) / 2
+    terms = values * kept * sizes * step * shares[:, None] / (2 * math.pi**2)
+    return _Waves(sketch.frame, waves, terms, order, 0.0, step)
 
 
 def _add_seen(
@@ -373,6 +488,8 @@ def sketch_figure(
 ) -> go.Figure:
     """How loud each noisy wave is, and below it what all waves together show. Public.
 
+    With two columns it moves: the picture comes together direction by direction.
+
     Parameters
     ----------
     sketch : PrivateSketch
@@ -406,7 +523,18 @@ def sketch_figure(
             figure.update_yaxes(range=window.y, title_text=names[1], row=2, col=1)
             if drawn_to_scale(window):
                 figure.update_yaxes(scaleanchor="x2", scaleratio=1, row=2, col=1)
-    return figure
+    return set_moving(figure, _scanning(sketch, n_frequencies, window)) if d == 2 else figure
+
+
+def _scanning(
+    sketch: PrivateSketch, n_frequencies: int, window: Window
+) -> list[dict[int, dict[str, Array]]]:
+    """Changes of the picture below, while directions are added one after another."""
+    xs, ys = (np.linspace(*span, _COARSE) for span in window)
+    points = np.stack(np.meshgrid(xs, ys), axis=2).reshape(-1, 2)
+    seen = densities_by_direction(sketch, n_frequencies, points)
+    few = np.unique(np.linspace(0, len(seen) - 1, min(len(seen), _FRAMES)).astype(np.intp))
+    return [{1: {"x": xs, "y": ys, "z": seen[i].reshape(_COARSE, _COARSE)}} for i in few]
 
 
 def _add_loudness(figure: go.Figure, sketch: PrivateSketch, n_frequencies: int) -> None:
@@ -476,10 +604,27 @@ def fit_figure(
     errors: StandardErrors | None = None,
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """The mixture that fits the waves, over what they show, and where its means may lie. Public."""
+    """The mixture that fits the waves, over what they show, and where its means may lie. Public.
+
+    It moves: from the frame, where the search may begin, to the best fit.
+    """
     figure = go.Figure()
     _add_seen(figure, sketch, n_frequencies, window)
+    bands: dict[int, dict[str, Any]] = {}
+    start = -1
     for trace in mixtures_figure(private=fitted, errors=errors).data:
+        if trace.name == PRIVATE.label and start < 0:
+            start = len(figure.data)
+        elif trace.name == BAND:
+            bands[len(figure.data)] = {"opacity": 0.0}
         label = {PRIVATE.label: "fit to the waves"}.get(trace.name, trace.name)
         figure.add_trace(trace.update(name=label))
-    return framed(figure, window, fitted.n_features == 1, names)
+    framed(figure, window, fitted.n_features == 1, names)
+    k = fitted.n_components
+    begin = Mixture.from_roots(
+        np.full(k, 1 / k),
+        np.tile(sketch.frame.centre, (k, 1)),
+        np.tile(sketch.frame.root, (k, 1, 1)),
+    )
+    moves = morphing(begin, fitted, (0, 1), start)
+    return set_moving(figure, [{**bands, **move} for move in moves])

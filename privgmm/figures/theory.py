@@ -29,6 +29,8 @@ __all__ = [
     "SECOND",
     "band_alt_text",
     "band_figure",
+    "overlap_alt_text",
+    "overlap_figure",
     "pair_alt_text",
     "pair_figure",
 ]
@@ -47,6 +49,7 @@ HIGHEST = math.sqrt(3 / (4 * math.pi))
 
 _LEAST, _MOST = 1e-4, 20.0
 _INK = "rgba(128, 128, 136, 1)"
+_SHARED = "rgba(128, 128, 136, 0.38)"
 _FAINT = "rgba(128, 128, 136, 0.16)"
 _ALLOWED = "rgba(0, 158, 115, 0.10)"
 _FOUND = TRUE.colour
@@ -173,7 +176,7 @@ def _add_lines(figure: go.Figure, scale: _Scale) -> None:
 def _add_labels(figure: go.Figure, scale: _Scale) -> None:
     """Names beside the lines: a legend of them would fill a phone."""
     found = (f"{LOWEST:.4f} Δ", f"{HIGHEST:.4f} Δ")
-    silent = "grey: TV ≥ 1/600,<br>the theorem is silent"
+    silent = "grey: TV ≥ 1/600,<br>the theorem says nothing"
     if scale.ratio:
         labels = [
             (1.1e-4, UPPER, "Δ/√2", _INK, "left bottom"),
@@ -343,4 +346,83 @@ def pair_alt_text(mean2: npt.ArrayLike, cov2: npt.ArrayLike) -> str:
     return (
         f"Two Gaussians: the first is standard, the second has mean ({m[0]:.3g}, {m[1]:.3g}) and "
         f"standard deviations {s[0, 0] ** 0.5:.3g} and {s[1, 1] ** 0.5:.3g}."
+    )
+
+
+def overlap_figure(means: Array, deviations: Array, *, height: int = 250) -> go.Figure:
+    """Two bell curves on a line: what they share in grey, what only one has in its colour.
+
+    Each of the coloured areas is TV, the grey one ``1 - TV``.
+
+    Parameters
+    ----------
+    means, deviations : arrays (2,)
+        Of the first and of the second.
+    height : int
+        Pixels.
+    """
+    ends = np.concatenate([means - 3.6 * deviations, means + 3.6 * deviations])
+    # dense where the narrow one is, or its peak would be cut off
+    x = np.unique(
+        np.concatenate(
+            [np.linspace(ends.min(), ends.max(), 300)]
+            + [m + s * np.linspace(-3.6, 3.6, 121) for m, s in zip(means, deviations, strict=True)]
+        )
+    )
+    first, second = (
+        np.exp(-0.5 * ((x - m) / s) ** 2) / (s * math.sqrt(2 * math.pi))
+        for m, s in zip(means, deviations, strict=True)
+    )
+    shared = np.minimum(first, second)
+    figure = go.Figure()
+    for y, fill, name in (
+        (first, _tinted(FIRST), "more from 1: TV"),
+        (second, _tinted(SECOND), "more from 2: TV"),
+    ):
+        figure.add_scatter(
+            x=np.concatenate([x, x[::-1]]),
+            y=np.concatenate([y, shared[::-1]]),
+            mode="lines",
+            line={"width": 0},
+            fill="toself",
+            fillcolor=fill,
+            name=name,
+            hoverinfo="skip",
+        )
+    figure.add_scatter(
+        x=x,
+        y=shared,
+        mode="lines",
+        line={"width": 0},
+        fill="tozeroy",
+        fillcolor=_SHARED,
+        name="shared: 1 − TV",
+        hoverinfo="skip",
+    )
+    for y, colour, dash, label in ((first, FIRST, "solid", "1"), (second, SECOND, "dash", "2")):
+        figure.add_scatter(
+            x=x,
+            y=y,
+            mode="lines",
+            name=label,
+            line={"color": colour, "dash": dash, "width": 2.5},
+            showlegend=False,
+            hoverinfo="skip",
+        )
+    dressed(figure, height)
+    figure.update_xaxes(title_text="place on the line", range=[float(x[0]), float(x[-1])])
+    figure.update_yaxes(title_text="density", rangemode="tozero", showticklabels=False)
+    return figure
+
+
+def _tinted(colour: str) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, 0.55)"
+
+
+def overlap_alt_text(tv: float) -> str:
+    """`overlap_figure` in words."""
+    return (
+        f"Two bell curves along the line where the two Gaussians differ most. They share "
+        f"{1 - tv:.1%} of their area; {tv:.1%} of each lies outside the other."
     )

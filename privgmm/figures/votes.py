@@ -11,14 +11,17 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from privgmm.arrays import Array, IntArray
+from privgmm.arrays import Array, BoolArray, IntArray
 from privgmm.figures.film import OUTSIDE, see_through
 from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, dressed
+from privgmm.figures.motion import set_moving
 from privgmm.stages.agreement.votes import PrivateTest, Verdict
 
-__all__ = ["distances_figure", "threshold_figure", "votes_figure"]
+__all__ = ["counted_so_far", "distances_figure", "threshold_figure", "votes_figure"]
 
 _MOST_CELLS = 160
+_COUNTS = 20
+_SHAKES = 12
 _LINE_STYLES: dict[str, dict[str, object]] = {
     "value": {"color": PRIVATE.colour, "width": 2, "dash": "solid"},
     "guide": {"color": PRIVATE.colour, "width": 2.5, "dash": "dash"},
@@ -95,18 +98,44 @@ def distances_figure(distances: Array, radius: float) -> go.Figure:
     return figure
 
 
-def votes_figure(counts: IntArray, test: PrivateTest) -> go.Figure:
-    """Lines 3 and 4: friends of each block, most first, and how the test reads them."""
+def counted_so_far(friends: BoolArray) -> IntArray:
+    """Votes (frames, t) while they are counted: of the first blocks, then of more and more.
+
+    Parameters
+    ----------
+    friends : array (t, t)
+        Who votes for whom.
+    """
+    t = len(friends)
+    shares = np.arange(_COUNTS) * t // _COUNTS
+    return np.stack([friends[:, :asked].sum(axis=1) for asked in shares]).astype(np.int64)
+
+
+def votes_figure(
+    counts: IntArray, test: PrivateTest, *, so_far: IntArray | None = None
+) -> go.Figure:
+    """Lines 3 and 4: friends of each block, most first, and how the test reads them.
+
+    Parameters
+    ----------
+    counts : array (t,)
+    test : PrivateTest
+    so_far : array (frames, t), optional
+        Votes while they are counted (`counted_so_far`): then the bars grow.
+    """
     t = counts.size
-    ranked = np.sort(counts)[::-1]
+    order = np.argsort(-counts, kind="stable")
+    ranked = counts[order]
     rank = np.arange(1, t + 1)
     reading = test.read_votes(counts)
     figure = go.Figure()
     below = np.inf
+    bars: dict[int, BoolArray] = {}
     for number, band in enumerate(reading.bands):
         mine = (ranked >= band.least) & (ranked < below)
         below = band.least
         if mine.any():
+            bars[len(figure.data)] = mine
             figure.add_bar(
                 x=rank[mine],
                 y=ranked[mine],
@@ -142,7 +171,17 @@ def votes_figure(counts: IntArray, test: PrivateTest) -> go.Figure:
     figure.update_layout(bargap=0)
     figure.update_xaxes(title_text="block, most friends first", range=[0.5, t + 0.5])
     figure.update_yaxes(title_text="friends N", range=[0, 1.08 * t])
-    return figure
+    if so_far is None:
+        return figure
+    # how the test reads them, once they are counted
+    read = {place: {"opacity": 0.0} for place in range(len(bars), len(figure.data))}
+    return set_moving(
+        figure,
+        [
+            {**read, **{place: {"y": found[order][mine]} for place, mine in bars.items()}}
+            for found in so_far
+        ],
+    )
 
 
 def _band_colour(number: int, bands: int) -> str:
@@ -153,7 +192,10 @@ def _band_colour(number: int, bands: int) -> str:
 
 
 def threshold_figure(verdict: Verdict, test: PrivateTest) -> go.Figure:
-    """Lines 5 to 7: the law of the noisy statistic, what was drawn, and what it had to reach."""
+    """Lines 5 to 7: the law of the noisy statistic, what was drawn, and what it had to reach.
+
+    It moves: other noise that might have been drawn, by its law, and at last what was drawn.
+    """
     figure = go.Figure()
     start, bar = verdict.statistic, verdict.threshold
     law = test.noisy_law(start)
@@ -182,7 +224,12 @@ def threshold_figure(verdict: Verdict, test: PrivateTest) -> go.Figure:
     figure.update_layout(bargap=0)
     figure.update_xaxes(title_text=f"{test.words.letter} + noise")
     figure.update_yaxes(title_text="chance", rangemode="tozero")
-    return figure
+    # fixed seed: a demonstration, and no noise of any release
+    others = np.random.default_rng(5).choice(
+        law.values, size=_SHAKES, p=law.heights / law.heights.sum()
+    )
+    drawn = len(figure.data) - 2
+    return set_moving(figure, [{drawn: {"x": [x, x]}} for x in [start, *others.tolist()]])
 
 
 def _add_bars(figure: go.Figure, values: Array, heights: Array, colour: str, label: str) -> None:

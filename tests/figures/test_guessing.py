@@ -12,6 +12,7 @@ from privgmm.budget import Budget
 from privgmm.data.datasets import random_mixture
 from privgmm.figures.guessing import (
     delta_figure,
+    evidence_figure,
     flip_figure,
     flip_votes_figure,
     round_figure,
@@ -33,16 +34,34 @@ def _named(figure: go.Figure, start: str) -> list[go.Scatter]:
 
 def test_a_far_row_is_shown_at_the_edge_and_named() -> None:
     figure = round_figure(MIXTURE, ROWS, ROWS[0], FAR)
-    (near,), (far,) = _named(figure, "A's row"), _named(figure, "B's row")
+    (near,), (far,) = _named(figure, "She, in A"), _named(figure, "She, in B")
     assert near.x[0] == ROWS[0, 0]
-    assert far.x[0] == figure.layout.xaxis.range[1]
-    assert "1e+09" in far.name
+    low, high = figure.layout.xaxis.range
+    assert high - 0.1 * (high - low) < far.x[0] < high, "near the edge, and drawn whole"
+    assert "1,000,000,000 away" in far.name or "999,999,99" in far.name
 
 
 def test_a_refused_round_shows_no_release() -> None:
     figure = round_figure(None, ROWS, ROWS[0], ROWS[1], in_doubt=False)
     assert not _named(figure, "Private release")
-    assert not _named(figure, "A's row")
+    assert not _named(figure, "She, in A")
+
+
+def test_evidence_lies_on_one_of_two_lines_without_noise_and_among_the_bars_with_it() -> None:
+    silent = evidence_figure(3.2042, 3.2053, 3.2053, name="centre", draws=None)
+    (of_a,), (of_b,), (seen,) = (_named(silent, name) for name in ("A ", "B ", "published"))
+    assert (of_a.x[0], of_b.x[0], seen.x[0]) == (3.2042, 3.2053, 3.2053)
+    low, high = silent.layout.xaxis.range
+    assert high - low < 4 * (3.2053 - 3.2042), "near enough to tell the lines apart"
+    noise = np.random.default_rng(1).normal(scale=0.4, size=400)
+    noisy = evidence_figure(3.2, 3.2011, 3.9, name="centre", draws=(3.2 + noise, 3.2011 + noise))
+    for bars in _named(noisy, "A might") + _named(noisy, "B might"):
+        assert 0.97 < sum(bars.y) <= 1
+    low, high = noisy.layout.xaxis.range
+    assert low < 2.6 < 3.9 < high
+    refused = evidence_figure(1.0, 1.0, None, name="centre", draws=None)
+    assert not _named(refused, "published")
+    assert refused.layout.xaxis.range[0] < 1 < refused.layout.xaxis.range[1]
 
 
 def test_scores_carry_their_intervals() -> None:
@@ -55,6 +74,9 @@ def test_scores_carry_their_intervals() -> None:
     assert points.x[0] - points.error_x.arrayminus[0] == pytest.approx(low)
     assert _named(figure, "proved ceiling: 53.9%")
     assert _named(figure, "by ε and δ alone: 73.2%"), "a ceiling is rounded up"
+    broken = score_figure(scores, ceiling=0.539, stated=0.7311, noise=False)
+    assert _named(broken, "ceiling with noise: 53.9%")
+    assert not _named(broken, "proved")
     assert not _named(score_figure({}, ceiling=0.539, stated=0.73), "right guesses")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from privgmm.budget import Budget
@@ -43,6 +45,17 @@ def test_totals_grow_with_every_answer_and_end_at_the_whole() -> None:
     assert summed[-1] == pytest.approx(added(SPENDS).epsilon)
     assert all(joint <= plain for joint, plain in zip(together, summed, strict=True))
     assert together[-1] < summed[-1]
+
+
+def test_a_sum_is_not_held_against_a_smaller_delta() -> None:
+    """Two deltas of a millionth add up to two: at one and a half the sum says nothing."""
+    together, summed = running_totals(SPENDS, 1.5e-6)
+    assert [math.isnan(value) for value in summed] == [False, True, True, True]
+    assert not any(math.isnan(value) for value in together)
+    figure = spending_figure(ENTRIES, cap=Budget(3.0, 1.5e-6))
+    assert figure.layout.yaxis.title.text == "ε spent, at δ = 1.5 × 10<sup>−6</sup>"
+    assert figure.layout.yaxis.range[1] > 3.0
+    assert "adding up" not in spending_alt_text(ENTRIES, cap=Budget(3.0, 1.5e-6))
 
 
 def test_the_figure_shows_both_totals_every_verdict_and_the_cap() -> None:

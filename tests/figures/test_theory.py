@@ -11,6 +11,7 @@ import pytest
 
 from privgmm.distances.bounds import LOWER, UPPER, best_constants, theorem_1_8
 from privgmm.distances.gaussian_pairs import KINDS, random_pairs
+from privgmm.distances.total_variation import gaussian_tv
 from privgmm.errors import InvalidInput
 from privgmm.figures.theory import (
     DIMENSION_COLOURS,
@@ -19,6 +20,8 @@ from privgmm.figures.theory import (
     LOWEST,
     band_alt_text,
     band_figure,
+    overlap_alt_text,
+    overlap_figure,
     pair_alt_text,
     pair_figure,
 )
@@ -107,3 +110,17 @@ def test_a_pair_is_drawn_at_one_and_two_deviations() -> None:
     assert np.nanmax(np.hypot(first.x, first.y)) == pytest.approx(2)
     assert np.nanmax(second.x) == pytest.approx(3 + 2 * math.sqrt(4))
     assert first.line.dash != second.line.dash
+
+
+@pytest.mark.parametrize("narrow", [1.0, 0.02])
+def test_the_areas_of_the_overlap_are_tv_and_the_rest(narrow: float) -> None:
+    tv = float(gaussian_tv([0.0], [[1.0]], [1.3], [[narrow**2]]))
+    figure = overlap_figure(np.array([0.0, 1.3]), np.array([1.0, narrow]))
+    shared = _trace(figure, "shared: 1 − TV")
+    assert np.trapezoid(shared.y, shared.x) == pytest.approx(1 - tv, abs=3e-3)
+    for name in ("more from 1: TV", "more from 2: TV"):
+        ring = _trace(figure, name)
+        half = len(ring.x) // 2
+        above = np.asarray(ring.y[:half]) - np.asarray(ring.y[half:])[::-1]
+        assert np.trapezoid(above, ring.x[:half]) == pytest.approx(tv, abs=3e-3)
+    assert f"{1 - tv:.1%}" in overlap_alt_text(tv)

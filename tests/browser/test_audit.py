@@ -1,4 +1,4 @@
-"""The page Audit as a person meets it: guess, let the best strategy play, test, flip a row."""
+"""The page Audit as a person meets it: predict and guess, with noise and without; test; flip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     narrow = request.param == "narrow"
     context = browser.new_context(
         color_scheme="dark" if request.param == "dark" else "light",
-        viewport={"width": 400, "height": 2300} if narrow else {"width": 1280, "height": 1300},
+        viewport={"width": 400, "height": 2300} if narrow else {"width": 1024, "height": 1500},
     )
     yield context.new_page()
     context.close()
@@ -35,12 +35,31 @@ def test_guess_and_flip(
     page: Page, address: str, artifacts: Path, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.id
-    page.goto(f"{address}/Audit?neighbours=An+outlier")
+    page.goto(f"{address}/Audit?noise=off&person=outlier")
+    expect(page.get_by_text("Predict first.")).to_be_visible()
+    expect(page.get_by_text("No noise: broken on purpose.")).to_be_visible()
+    settle(page)
+    # by keyboard alone: predict, guess, see
+    page.keyboard.press("3")
     expect(page.get_by_text("Which one was it?")).to_be_visible()
     settle(page)
-    page.get_by_role("button", name="It was A").click()
+    page.keyboard.press("b")
+    expect(page.get_by_text("to the last digit")).to_be_visible()
     settle(page)
+    _no_sideways_scrolling(page)
+    page.wait_for_timeout(500)
+    page.screenshot(path=artifacts / f"audit-without-noise-{name}.png")
+    page.keyboard.press("n")
+    expect(page.get_by_text("Which one was it?")).to_be_visible()
+    settle(page)
+    page.get_by_role("radio", name="on", exact=True).click()
+    expect(page.get_by_text("Predict first.")).to_be_visible()
+    settle(page)
+    page.get_by_role("button", name="About 5").click()
+    expect(page.get_by_text("Which one was it?")).to_be_visible()
+    page.get_by_role("button", name="It was A").click()
     expect(page.get_by_text("The best strategy said")).to_be_visible()
+    settle(page)
     page.get_by_role("button", name="Let the best strategy play").click()
     settle(page)
     expect(page.get_by_text("of 100,000 rounds")).to_be_visible()

@@ -48,7 +48,7 @@ def test_generate_release_and_read_the_verdict(
 ) -> None:
     page.goto(f"{address}/?epsilon=8&seeded=true&n=30%2C000")
     settle(page)
-    expect(page.get_by_text("Press Release to learn it privately")).to_be_visible()
+    expect(page.get_by_text("Rehearsal: nothing spent")).to_be_visible()
     expect(page.get_by_text("you have 30,000")).to_be_visible()
     release(page)
     expect(page.get_by_text("The private mixture may be shared.")).to_be_visible()
@@ -74,15 +74,15 @@ def test_refusal_names_the_rows_it_would_take(wide: Page, address: str, artifact
 
 
 def test_a_fix_is_one_click_and_the_address_follows(wide: Page, address: str) -> None:
-    wide.goto(f"{address}/?epsilon=3&n=5%2C000&method=Lifted")
+    wide.goto(
+        f"{address}/?epsilon=3&n=5%2C000&method=Lifted&kind=Choose+the+separation…&separation=12"
+    )
     settle(wide)
     button = wide.get_by_role("button", name=re.compile("Raise ε to"))
     expect(button).to_be_visible()
     raised = button.inner_text().split()[-1]
     button.click()
-    expect(
-        wide.get_by_text("your rows will do").or_(wide.get_by_text("you need about"))
-    ).to_be_visible()
+    expect(wide.get_by_text("Chance of a release: over 99%")).to_be_visible()
     expect(wide).to_have_url(re.compile(rf"epsilon={re.escape(raised)}(&|$)"))
 
 

@@ -63,8 +63,18 @@ def test_spend_look_and_cap(browser: Browser, address: str, artifacts: Path) -> 
         assert (sum(ground[:3]) < 3 * 128) == (look == "dark")
         assert overflow(page) <= 0
     page.set_viewport_size({"width": 1280, "height": 1500})
+    # Enter in the field asks first, and twice Enter sets nothing either
     page.get_by_label("Most ε in total").fill("0.5")
-    page.get_by_role("button", name="Set this cap").click()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Set the cap ε = 0.5, δ = 10⁻⁵ for good?")).to_be_visible()
+    settle(page)
+    page.keyboard.press("Enter")
+    settle(page)
+    expect(page.get_by_text("Cap: ε = 0.5")).to_have_count(0)
+    page.screenshot(path=artifacts / "ledger-cap-asked.png")
+    # by keyboard alone
+    page.get_by_role("button", name="Set it for good").focus()
+    page.keyboard.press("Enter")
     expect(page.get_by_text("Cap: ε = 0.5")).to_be_visible()
     settle(page)
     page.screenshot(path=artifacts / "ledger-cap.png")

@@ -18,7 +18,7 @@ def context(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Browse
     narrow = request.param == "narrow"
     context = browser.new_context(
         color_scheme="dark" if request.param == "dark" else "light",
-        viewport={"width": 400, "height": 3000} if narrow else {"width": 1280, "height": 1700},
+        viewport={"width": 400, "height": 3000} if narrow else {"width": 1024, "height": 2300},
     )
     yield context
     context.close()
@@ -62,11 +62,16 @@ def test_drag_read_and_share(
     _drag(page, "second-centre", -50, 30)
     expect(page.locator("[data-testid='stMetricValue']").first).not_to_have_text(start[0])
     moved = _settled_numbers(page)
-    expect(page.get_by_text("so the theorem speaks")).to_be_visible()
+    expect(page.get_by_text("so the theorem applies")).to_be_visible()
     overflow = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
     assert overflow <= 0
+    expect(page.locator("svg .note")).to_have_text("drawn 1,000 times too far apart")
+    clipped = page.locator("[data-testid='stMetricValue'] p, [data-testid='stMetricLabel'] p")
+    assert all(
+        box.evaluate("(one) => one.scrollWidth <= one.clientWidth + 1") for box in clipped.all()
+    )
     page.wait_for_timeout(500)
     page.screenshot(path=artifacts / f"theorem-{request.node.callspec.id}.png")
     if request.node.callspec.id != "light":

@@ -10,20 +10,24 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import privgmm
 from privgmm import audit
 from privgmm.audit import Finding, Report
-from privgmm.audit.guessing import duel_between
+from privgmm.audit.guessing import Score, duel_between
+from privgmm.audit.sabotage import SilentMask
 from privgmm.budget import percent_at_most
-from privgmm.dashboard.audit import neighbours
+from privgmm.dashboard.audit import game, neighbours
 from privgmm.dashboard.audit.adversaries import findings_table
 from privgmm.dashboard.audit.curve import attacks
 from privgmm.dashboard.audit.flip import changed_blocks
-from privgmm.dashboard.audit.game import duel_of
+from privgmm.dashboard.audit.game import PREDICTIONS, duel_of
 from privgmm.dashboard.audit.losses import measurement
 from privgmm.dashboard.audit.neighbours import EPSILONS, outcome, plan
 from privgmm.dashboard.shared.jobs import BOARD
+from privgmm.distances.parameters import dist_gmm
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import MixtureBatch
+from privgmm.release import Release
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -57,27 +61,48 @@ def _charts(app: AppTest) -> int:
     return len(charts)
 
 
-@pytest.mark.parametrize("kind", ["An ordinary row", "An outlier", "The worst case"])
-def test_a_guess_is_scored_and_the_next_round_dealt(kind: str) -> None:
-    app = _open(neighbours=kind)
-    assert _charts(app) == 1
+PERSONS = ("ordinary", "outlier", "worst case")
+
+
+def _predicted(app: AppTest, number: int = 1) -> AppTest:
+    """After the prediction, without which nobody guesses."""
+    app.button(key=f"predict_{number}").click().run()
+    assert not app.exception
+    return app
+
+
+@pytest.mark.parametrize("noise", ["on", "off"])
+@pytest.mark.parametrize("person", PERSONS)
+def test_a_guess_is_predicted_revealed_and_scored(person: str, noise: str) -> None:
+    app = _open(person=person, noise=noise)
+    assert _charts(app) == 2
+    assert not [button for button in app.button if str(button.key).startswith("guess")]
+    assert len(app.warning) == (noise == "off"), "what is broken on purpose says so"
+    _predicted(app, 2)
     (match,) = app.session_state["audit_matches"].values()
     seen, from_a = match.seen, match.from_a
     app.run()
     assert match.deals == 1
     assert match.seen is seen, "a rerun draws nothing"
     app.button(key="guess_A").click().run()
-    assert not app.exception
     assert match.you.rounds == match.rival.rounds == 1
     assert match.you.right == int(from_a)
-    assert match.deals == 2, "the same may be seen again: two refusals look alike"
-    assert f"It was **{'A' if from_a else 'B'}**" in _words(app)
-    assert _charts(app) == 2
+    assert (match.deals, match.from_a) == (1, from_a), "the round stays, revealed"
+    shown = [*app.success, *app.error]
+    assert f"It was **{'A' if from_a else 'B'}**" in shown[0].value
+    words = _words(app)
+    assert PREDICTIONS[1] in words
+    low, high = match.you.interval()
+    assert f"between {low:.0%} and {high:.0%}" in words
+    assert _charts(app) == 3
     assert all(metric.help for metric in app.metric)
+    app.button(key="next_round").click().run()
+    assert match.deals == 2
+    assert app.button(key="guess_B")
 
 
 def test_the_best_strategy_plays_once_a_click() -> None:
-    app = _open(neighbours="The worst case", audit_epsilon="8")
+    app = _predicted(_open(person="worst case", audit_epsilon="8"))
     app.button(key="play_best").click().run()
     (match,) = app.session_state["audit_matches"].values()
     score = match.best
@@ -90,18 +115,62 @@ def test_the_best_strategy_plays_once_a_click() -> None:
     assert 0.6 < low < plan(8.0).ceiling < plan(8.0).spent().guess_ceiling
 
 
+@pytest.mark.parametrize("person", PERSONS)
+def test_without_noise_one_person_gives_herself_away_every_time(person: str) -> None:
+    """Whoever names the data set whose number was published is never wrong; with noise they are."""
+    app = _predicted(_open(person=person, noise="off"), 3)
+    (match,) = app.session_state["audit_matches"].values()
+    table = game._table(1.0, person)
+    near = table.magnified
+    assert near.of_a != near.of_b
+    for _ in range(5):
+        released = game._released(table, match, noise=False)
+        assert released is not None
+        said_a = near.read(released) == near.of_a
+        app.button(key=f"guess_{'A' if said_a else 'B'}").click().run()
+        app.button(key="next_round").click().run()
+    assert match.you == match.rival == Score(5, 5)
+    app.button(key="play_best").click().run()
+    assert match.best == Score(100_000, 100_000)
+    assert "Without noise no ceiling holds" in _words(app)
+    # the same rule against the same numbers, with noise: no better than the ceiling
+    middle = (near.of_a + near.of_b) / 2
+    nearer_a = (near.draws_a < middle) == (near.of_a < middle)
+    nearer_b = (near.draws_b > middle) == (near.of_b > middle)
+    assert (nearer_a.mean() + nearer_b.mean()) / 2 < plan(1.0).ceiling + 0.05
+
+
+def test_without_noise_the_same_code_runs_on_made_up_rows_only() -> None:
+    """The release differs from the sound one in its mask alone, and nothing else can ask for it."""
+    sound, broken = outcome(1.0), outcome(1.0, noise=False)
+    assert (sound.curator.votes == broken.curator.votes).all()
+    assert changed_blocks(sound.curator.fits, broken.curator.fits) == []
+    assert isinstance(broken.result.plan.space, SilentMask)
+    assert isinstance(broken.result, Release)
+    before = duel_between(sound, sound)
+    assert before.pair is not None
+    assert dist_gmm(broken.result.mixture, sound.curator.nonprivate()) < 0.05
+    package = Path(privgmm.__file__).parent
+    naming = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "SilentMask" in path.read_text(encoding="utf-8")
+    }
+    assert naming == {"audit/sabotage.py", "dashboard/audit/neighbours.py"}
+
+
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_every_budget_can_be_played(epsilon: float) -> None:
     for distance in (1.5, 1e6):
         duel = duel_between(outcome(epsilon), outcome(epsilon, 5, distance))
         assert 0.5 <= duel.best_success <= plan(epsilon).ceiling
-    assert duel_of(epsilon, "worst").best_success <= plan(epsilon).ceiling
-    app = _open(audit_epsilon=f"{epsilon:g}", neighbours="The worst case")
-    assert _charts(app) == 1
+    assert duel_of(epsilon, "worst case").best_success <= plan(epsilon).ceiling
+    app = _open(audit_epsilon=f"{epsilon:g}", person="worst case")
+    assert _charts(app) == 2
 
 
 def test_the_game_shows_what_is_proved_and_what_is_only_stated() -> None:
-    app = _open(neighbours="The worst case")
+    app = _predicted(_open(person="worst case"))
     values = {metric.label: metric for metric in app.metric}
     assert values["Proved ceiling"].value == percent_at_most(plan(1.0).ceiling)
     assert percent_at_most(plan(1.0).spent().guess_ceiling) in values["Proved ceiling"].help
@@ -211,7 +280,9 @@ def test_the_page_does_not_wait_for_what_is_new(
     for name in ("outcome", "plan"):
         real = getattr(neighbours, name)
         monkeypatch.setattr(
-            neighbours, name, lambda *given, real=real: go.wait(60) and real(*given)
+            neighbours,
+            name,
+            lambda *given, real=real, **named: go.wait(60) and real(*given, **named),
         )
     BOARD.settle()
     try:
@@ -266,7 +337,10 @@ def test_findings_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"audit": "x"}, {"audit_epsilon": "7"}, {"row": "0", "far": "?"}]
+    "query",
+    [{"audit": "x"}, {"audit_epsilon": "7"}, {"row": "0", "far": "?"}, {"noise": "-1"}],
 )
 def test_any_address_opens(query: dict[str, str]) -> None:
-    assert _charts(_open(**query)) == 1
+    app = _open(**query)
+    assert _charts(app) == 2
+    assert not app.warning, "only a valid address takes the noise away"

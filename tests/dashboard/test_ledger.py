@@ -19,6 +19,7 @@ from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.explore.release_job import Running
 from privgmm.dashboard.ledger import page as spending
 from privgmm.dashboard.shared.accounts import Account
+from privgmm.dashboard.shared.format import number_in_words
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.ledger.memory import MemoryBook
 from privgmm.ledger.sqlite import SQLiteBook
@@ -28,6 +29,10 @@ from privgmm.records.receipt import verify_receipt
 ROOT = Path(__file__).resolve().parents[2]
 APP = str(ROOT / "app.py")
 LEDGER = "pages/Ledger.py"
+
+
+def _box(app: AppTest, starts: str) -> Any:
+    return next(box for box in app.multiselect if str(box.key).startswith(starts))
 
 
 def open_app(**parameters: str) -> AppTest:
@@ -88,7 +93,7 @@ def downloads(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str | 
 def spent() -> AppTest:
     """A refusal and a release from the same made-up rows, then the page."""
     app = press(open_app(method="Paper", n="30,000", epsilon="8", seeded="true"))
-    app.segmented_control(key="method").set_value("lifted").run()
+    app.selectbox(key="method").set_value("lifted").run()
     return turn_to(press(app), LEDGER)
 
 
@@ -122,12 +127,17 @@ def test_every_spend_is_there_with_both_totals(spent: AppTest) -> None:
     both = ledger.standing().total
     assert both is not None
     assert metrics(spent) == {
-        "Together": f"ε = {both.epsilon:.3g}",
-        "Sum of the parts": f"ε = {added(ledger.spends()).epsilon:.3g}",
+        "Together": f"ε = {number_in_words(both.epsilon)}",
+        "Sum of the parts": f"ε = {number_in_words(added(ledger.spends()).epsilon)}",
         "Guessed right": f"≤ {percent_at_most(told_apart(ledger.spends()).ceiling)}",
         "Answers": "2",
     }
     assert len(spent.get("plotly_chart")) == 1
+    # compared at one delta, which is said
+    assert len({metric.delta for metric in spent.metric[:2]}) == 1
+    assert str(spent.metric[0].delta) == f"at δ = {number_in_words(both.delta, 3)}"
+    # why the first was charged less than the 8 it was given
+    assert "never uses more than ε = 0.4621" in words(spent)
 
 
 def test_a_rerun_adds_nothing(spent: AppTest) -> None:
@@ -170,17 +180,44 @@ def test_a_refusal_has_a_receipt_but_no_bundle(
     assert "Bundle (ZIP)" not in given
 
 
+def ask_for_cap(app: AppTest) -> None:
+    """As the form's button does, or Enter in one of its fields."""
+    (button,) = (one for one in app.button if one.label == "Set this cap…")
+    button.click().run()
+    assert not app.exception
+
+
+def test_a_cap_below_what_is_spent_is_warned_of() -> None:
+    app = turn_to(press(open_app(n="10,000", epsilon="4", method="Paper")), LEDGER)
+    app.number_input(key="cap_epsilon").set_value(0.1)
+    ask_for_cap(app)
+    assert "no further release will be possible" in words(app)
+
+
 def test_a_cap_is_kept_and_forbids_what_would_pass_it() -> None:
     app = turn_to(press(open_app(n="10,000", epsilon="4", method="Paper")), LEDGER)
     before = the_account(app).entries
     cap = round(1.5 * before[0].budget.epsilon, 2)
     app.number_input(key="cap_epsilon").set_value(cap)
-    app.button[-1].click().run()
+    ask_for_cap(app)
+    # not without asking: Enter in a field is pressed easily
+    assert the_account(app).ledger().cap is None
+    assert f"Set the cap ε = {cap:g}, δ = 10⁻⁵ for good?" in words(app)
+    app.button(key="cap_not").click().run()
+    assert the_account(app).ledger().cap is None
+    app.number_input(key="cap_epsilon").set_value(cap)
+    ask_for_cap(app)
+    app.button(key="cap_set").click().run()
     assert not app.exception
     left = the_account(app).ledger().standing().remaining
     assert left is not None
     assert left.epsilon < before[0].budget.epsilon
-    assert metrics(app)["Left under the cap"] == f"ε = {left.epsilon:.3g}"
+    assert metrics(app)["Left under the cap"] == f"ε = {number_in_words(left.epsilon)}"
+    # the total at the delta of the cap, and the sum held against the same
+    at = the_account(app).ledger().total(1e-5)
+    assert at is not None
+    assert metrics(app)["Together"] == f"ε = {number_in_words(at.epsilon)}"
+    assert {str(metric.delta) for metric in app.metric[:2]} == {"at δ = 10⁻⁵"}
     assert metrics(app)["More like the last"] == "0"
     assert f"Cap: ε = {cap:g}" in words(app)
     shown = app.session_state["explore_shown"]
@@ -217,7 +254,7 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     assert row["label"] == "people.csv"
     assert file_fingerprint(content).encode() not in path.read_bytes()
     again = upload(content, "renamed.csv")
-    again.multiselect[0].set_value(["b"]).run()
+    _box(again, "columns_").set_value(["b"]).run()
     assert "1 answer so far from these rows, released or refused; used in all: ε" in words(again)
     turn_to(again, LEDGER)
     assert len(again.dataframe[0].value) == 1
@@ -233,13 +270,13 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     # the upload and the columns chosen of it outlive a look at another page
     turn_to(again, APP)
     assert "In use: renamed.csv" in words(again)
-    assert again.multiselect[0].value == ["b"]
+    assert _box(again, "columns_").value == ["b"]
     press(again)
     assert "beyond what its cap" in words(again)
     assert len(SQLiteBook(path).export()) == 1
     again.button(key="forget").click().run()
     assert "In use" not in words(again)
-    assert "Choose data to begin" in words(again)
+    assert any("Choose data to begin" in part.proto.body for part in again.main.get("html"))
 
 
 def test_columns_of_whole_numbers_get_public_noise_and_the_receipt_says_so(
@@ -247,7 +284,7 @@ def test_columns_of_whole_numbers_get_public_noise_and_the_receipt_says_so(
 ) -> None:
     monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path / "ledger.sqlite"))
     app = upload(table_of(4))
-    app.multiselect[1].set_value(["b"]).run()
+    _box(app, "whole_").set_value(["b"]).run()
     assert not app.exception
     account = the_account(press(app))
     ((receipt, columns),) = account.receipts.values()
@@ -257,7 +294,7 @@ def test_columns_of_whole_numbers_get_public_noise_and_the_receipt_says_so(
     shown = app.session_state["explore_shown"]
     assert shown.rows.jitter == (("b", 1.0),)
     # a column that is not used needs none
-    app.multiselect[0].set_value(["a"]).run()
+    _box(app, "columns_").set_value(["a"]).run()
     assert not app.exception
     ((receipt, _),) = list(the_account(press(app)).receipts.values())[1:]
     assert receipt["jitter"] is None

@@ -52,7 +52,7 @@ STATES: dict[str, dict[str, str | list[str]]] = {
         "allow": "true",
         "whatif": "false",
     },
-    "Audit": {"audit": "Guess", "audit_epsilon": "2", "neighbours": "The worst case"},
+    "Audit": {"audit": "Guess", "audit_epsilon": "2", "noise": "off", "person": "worst case"},
 }
 """For each page, what an address can hold: all of it, away from the defaults where possible."""
 
@@ -61,7 +61,7 @@ CONTROLS = {
     "How_it_works": {"film"},
     "Theorem_1_8": {"zoom", "x1", "turn2", "dimensions", "kinds", "ratio"},
     "Planner": {"solve", "components", "budget", "failure", "accuracy", "weight", "allow"},
-    "Audit": {"audit", "audit_epsilon", "neighbours"},
+    "Audit": {"audit", "audit_epsilon", "noise", "person"},
 }
 """What a lesson hides; what is left, such as the film's Play, is what it is about."""
 

@@ -150,7 +150,7 @@ def test_a_receipt_alone_is_enough(
         assert other["verdict"] == expected.verdict
         assert (other["n_components"], other["covariance_type"]) == (k, kind)
         assert "the mixture that was released" not in words(app)
-    assert not app.toggle, "without rows none can be shown"
+    assert not app.main.toggle, "without rows none can be shown"
 
 
 def test_the_table_holds_every_number_and_its_error(

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.theorem import cloud as cloud_module
 from privgmm.dashboard.theorem.board import STANDARD, START, ZOOMS, Pair
 from privgmm.dashboard.theorem.cloud import chosen_dot, exaggeration
 from privgmm.dashboard.theorem.drag import REACH, WIDEST_SPREAD, PlaneGaussian, read_pair
+from privgmm.dashboard.theorem.overlap import chance_of_best_guess, clearest_shadow
 from privgmm.dashboard.theorem.page import bounds_table
 from privgmm.distances.bounds import TVBounds, best_constants, theorem_1_8
 from privgmm.distances.gaussian_pairs import PairCloud, random_pairs
+from privgmm.distances.total_variation import gaussian_tv
 from privgmm.figures.theory import LOWEST
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,14 +41,24 @@ def _metrics(app: AppTest) -> tuple[str, ...]:
     return tuple(metric.value for metric in app.metric)
 
 
+def _number(text: str) -> float:
+    """What `number_in_words` wrote."""
+    lead, _, power = text.rpartition("10" if set(text) & set("⁰¹²³⁴⁵⁶⁷⁸⁹") else " ")
+    if not lead and not set(power) & set("⁰¹²³⁴⁵⁶⁷⁸⁹"):
+        return float(text)
+    digits = power.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-"))
+    return float(lead.removesuffix(" × ") or 1) * 10.0 ** int(digits)
+
+
 def _expected(pair: Pair) -> tuple[str, ...]:
     known = theorem_1_8(*pair)
-    return f"{known.tv:.4g}", f"{known.delta:.4g}", f"{known.tv / known.delta:.4g}"
+    values = (known.tv, known.delta, known.tv / known.delta)
+    return tuple(number_in_words(float(value)) for value in values)
 
 
 def test_numbers_are_those_of_the_pair_shown(app: AppTest) -> None:
     assert _metrics(app) == _expected(Pair.seen_through(*START, 1000))
-    assert "the theorem speaks" in app.success[0].value
+    assert "the theorem applies" in app.success[0].value
     app.select_slider(key="zoom").set_value(1)
     app.number_input(key="x2").set_value(1.7)
     app.number_input(key="turn1").set_value(45.0).run()
@@ -69,7 +82,7 @@ def test_presets_reach_the_constants_they_name(app: AppTest, preset: str, ratio:
 
 def test_where_the_premise_fails_the_page_says_so_and_how_to_come_close(app: AppTest) -> None:
     app.select_slider(key="zoom").set_value(1).run()
-    assert "the theorem is silent" in app.warning[0].value
+    assert "the theorem says nothing" in app.warning[0].value
     assert not app.success
     assert "1,000×" in app.warning[0].value
     app.select_slider(key="zoom").set_value(1000).run()
@@ -90,7 +103,7 @@ def test_equal_gaussians_are_no_error(app: AppTest) -> None:
 
 @pytest.mark.parametrize("guess", ["near Δ/200", "near Δ/√2"])
 def test_a_guess_is_answered(app: AppTest, guess: str) -> None:
-    app.segmented_control(key="guess").set_value(guess).run()
+    app.pills(key="guess").set_value(guess).run()
     answers = [text.value for text in app.markdown if "near Δ/√2" in text.value]
     assert ("Yes" if guess == "near Δ/√2" else "No") in answers[-1]
 
@@ -100,7 +113,7 @@ def test_the_cloud_can_be_thinned_and_divided(app: AppTest) -> None:
     app.pills(key="dimensions").set_value([2])
     app.pills(key="kinds").set_value([]).run()
     assert not app.exception
-    assert len(app.get("plotly_chart")) == 1
+    assert len(app.get("plotly_chart")) == 2
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -115,13 +128,13 @@ def test_a_clicked_dot_shows_its_pair(
 
     monkeypatch.setattr(cloud_module, "chosen_dot", clicked)
     app.run()
-    assert len(app.get("plotly_chart")) == 2
+    assert len(app.get("plotly_chart")) == 3
     assert any("The pair you clicked" in text.value for text in app.markdown)
     button = app.button(key="take")
     assert button.disabled == (d > 2)
     if d <= 2:
         button.click().run()
-        tv, delta, _ = (float(value) for value in _metrics(app))
+        tv, delta, _ = (_number(value) for value in _metrics(app))
         # to the three decimals that the board keeps, of a difference made visible
         assert delta == pytest.approx(dots.delta[index], rel=0.02)
         assert tv == pytest.approx(dots.tv[index], rel=0.02)
@@ -192,3 +205,35 @@ def test_what_the_browser_reports_is_checked() -> None:
     assert pair[1].x == REACH
     for bad in (None, {}, {"pair": numbers[:9]}, {"pair": [*numbers[:9], math.nan]}, {"pair": "x"}):
         assert read_pair(bad) is None
+
+
+def test_the_clearest_line_shows_a_part_of_tv_and_all_of_it_for_equal_shapes() -> None:
+    drawn = Pair.seen_through(*START, 1)
+    shadow = clearest_shadow(drawn)
+    assert 0.9 * gaussian_tv(*drawn) < shadow.tv <= gaussian_tv(*drawn)
+    for turn in np.linspace(0, math.pi, 7):
+        u = np.array([math.cos(turn), math.sin(turn)])
+        line = [(u @ mean, u @ cov @ u) for mean, cov in (drawn[:2], drawn[2:])]
+        assert gaussian_tv([line[0][0]], [[line[0][1]]], [line[1][0]], [[line[1][1]]]) <= (
+            shadow.tv + 1e-3
+        )
+    shifted = Pair(np.zeros(2), np.eye(2), np.array([0.8, 0.0]), np.eye(2))
+    assert clearest_shadow(shifted).tv == pytest.approx(gaussian_tv(*shifted), rel=1e-9)
+    assert clearest_shadow(shifted).ends(7.0) == pytest.approx((-6.6, 0.0, 7.4, 0.0))
+
+
+def test_the_board_says_how_far_it_exaggerates(app: AppTest) -> None:
+    drawn, real = (Pair.seen_through(*START, zoom) for zoom in (1, 1000))
+    words = " ".join(text.value for text in [*app.markdown, *app.caption])
+    assert "drawn 1,000 times too far apart" in words
+    for pair in (drawn, real):
+        assert chance_of_best_guess(float(gaussian_tv(*pair))) in words
+    app.select_slider(key="zoom").set_value(1).run()
+    assert "too far apart" not in " ".join(text.value for text in app.caption)
+
+
+def test_the_best_guess_beats_a_coin_by_half_of_tv() -> None:
+    for tv in (1.0, 0.5, 0.013, 4e-4):
+        said = float(chance_of_best_guess(tv).rstrip("%"))
+        assert said == pytest.approx(50 + 50 * tv, abs=0.5 if tv >= 0.02 else 2.5 * tv)
+        assert said > 50

@@ -17,7 +17,11 @@ __all__ = ["attacks", "show_tradeoff"]
 _ROUNDS = 20_000
 _SPREADS = (-1.6, -0.9, -0.45, 0.0, 0.45, 0.9, 1.6)
 """Log odds from which on a test says A, in units of the size that losses have."""
-_NAMES = {"worst": "the worst case", "outlier": "an outlier", "ordinary": "an ordinary row"}
+_NAMES = {
+    "worst case": "the worst case",
+    "outlier": "an outlier",
+    "ordinary": "an ordinary person",
+}
 
 
 def attacks(epsilon: float) -> dict[str, tuple[Attack, ...]]:

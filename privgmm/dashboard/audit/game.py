@@ -1,83 +1,175 @@
-"""The guessing game on the page: guess, see, and let the best strategy play."""
+"""The guessing game on the page: predict, guess, see, and let the best strategy play.
+
+It is played against the code that releases, with its noise or, broken on purpose, without. All
+people in it are made up.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import streamlit as st
 
 from privgmm.arrays import Array
-from privgmm.audit.guessing import Duel, Score, at_worst_count, duel_between
+from privgmm.audit.guessing import Duel, Score, Silence, at_worst_count, duel_between
 from privgmm.audit.privacy_loss import farthest_from, mask_pair, masked_from
 from privgmm.budget import percent_at_most
 from privgmm.dashboard.audit import neighbours
+from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.jobs import beside
-from privgmm.dashboard.shared.lessons import Writer, controls_panel
-from privgmm.figures.guessing import round_figure, score_figure
+from privgmm.dashboard.shared.lessons import Writer, scene_line
+from privgmm.errors import PrivGMMError
+from privgmm.figures.guessing import evidence_figure, round_figure, score_figure
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.release import Outcome
+from privgmm.release import Outcome, Release
 
-__all__ = ["WRITERS", "Match", "duel_of", "play_game"]
+__all__ = ["PREDICTIONS", "WRITERS", "Game", "Match", "choose_game", "duel_of", "play_game"]
 
 _ROUNDS = 100_000
+_DRAWS = 400
 _ROW = 5
-_DISTANCES = {"ordinary": 1.5, "outlier": 1e6, "worst": 0.0}
-_KINDS = {
-    "ordinary": "An ordinary row",
-    "outlier": "An outlier",
-    "worst": "The worst case",
-}
-WRITERS: dict[str, Writer] = {"neighbours": lambda name: _KINDS[name]}
+_DISTANCES = {"ordinary": 1.5, "outlier": 1e6, "worst case": 0.0}
+_NOISE = ("on", "off")
+PREDICTIONS = ("about 5", "about 7", "all 10")
+WRITERS: dict[str, Writer] = {"noise": str, "person": str}
 _ABOUT = {
-    "ordinary": "A and B differ in one row, by a step to the side.",
-    "outlier": "In B one row lies a million away. Without privacy everybody would see it.",
-    "worst": "No data set needs to look like this: what goes into the mask differs by as much as "
-    "the proof allows, and the test's count by one, where that tells most. It may refuse.",
+    "ordinary": "A and B hold the same people but for **one person**: in B she lies a small step "
+    "to the side.",
+    "outlier": "A and B hold the same people but for **one person**: in A she is like everybody "
+    "else, in B she lies **a million away** from all others.",
+    "worst case": "A and B differ as much as the proof allows any two neighbours to differ. No "
+    "real data needs to look like this.",
 }
+
+
+class Game(NamedTuple):
+    """What is played: who differs, and whether the release has its noise."""
+
+    person: str
+    noise: bool
 
 
 @dataclasses.dataclass
 class Match:
-    """The state of play for one choice of ε and of neighbours."""
+    """The state of play for one choice of ε and of game."""
 
+    prediction: str | None = None
     you: Score = dataclasses.field(default_factory=lambda: Score(0, 0))
     rival: Score = dataclasses.field(default_factory=lambda: Score(0, 0))
     best: Score = dataclasses.field(default_factory=lambda: Score(0, 0))
     from_a: bool = True
     seen: Array | None = None
     deals: int = 0
+    said_a: bool | None = None
     report: str = ""
+
+
+class _Magnified(NamedTuple):
+    """One published number, that in which A and B differ most.
+
+    Parameters
+    ----------
+    component : int
+        From left to right.
+    part : int
+        Of `_numbers`: the centre in each column, then the width in each.
+    of_a, of_b : float
+        What each would publish without noise.
+    draws_a, draws_b : array (draws,)
+        What each might publish with noise; empty without.
+    """
+
+    component: int
+    part: int
+    of_a: float
+    of_b: float
+    draws_a: Array
+    draws_b: Array
+
+    @property
+    def name(self) -> str:
+        """What number it is."""
+        what, column = divmod(self.part, neighbours.data().n_features)
+        side = ("left", "right")[self.component]
+        return f"{('centre', 'width')[what]} of the {side} cluster, x{column + 1}"
+
+    def read(self, mixture: Mixture) -> float:
+        """The number in a mixture."""
+        return float(_numbers(mixture)[self.component, self.part])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Table:
-    """Both sides of a game: the duel, and what goes into the mask on either side."""
+    """Both sides of a game: the duel, what goes into the mask, and what comes out without noise."""
 
     duel: Duel
     item_a: Any
     item_b: Any
+    silent_a: Mixture
+    silent_b: Mixture
+    magnified: _Magnified
+
+    def told_apart(self) -> bool:
+        """Whether A and B publish different numbers without noise."""
+        return self.silent_a != self.silent_b
+
+
+def _numbers(mixture: Mixture) -> Array:
+    """Means and standard deviations (k, 2d), from left to right: a release shuffles components."""
+    order = np.argsort(mixture.means[:, 0])
+    widths = np.sqrt(np.einsum("kii->ki", mixture.covariances))
+    return np.concatenate([mixture.means, widths], axis=1)[order]
 
 
 @functools.lru_cache(maxsize=16)
-def _table(epsilon: float, kind: str) -> _Table:
+def _table(epsilon: float, person: str) -> _Table:
     plan, first = neighbours.plan(epsilon), neighbours.outcome(epsilon)
     item = _masked(first)
-    if kind == "worst":
+    silent_a = _published(neighbours.outcome(epsilon, noise=False))
+    if person == "worst case":
         other = farthest_from(item, plan.gamma)
-        pair = mask_pair(plan.space, item, other)
-        return _Table(at_worst_count(pair, plan.stages[0].price().chances), item, other)
-    second = neighbours.outcome(epsilon, _ROW, _DISTANCES[kind])
-    return _Table(duel_between(first, second), item, _masked(second))
+        duel = at_worst_count(mask_pair(plan.space, item, other), plan.stages[0].price().chances)
+        # no rows have this representative: it is masked, without noise, as it is
+        silent_b = neighbours.plan_without_noise(epsilon).space.mask(other, rng=Silence())
+    else:
+        second = neighbours.outcome(epsilon, _ROW, _DISTANCES[person])
+        duel, other = duel_between(first, second), _masked(second)
+        silent_b = _published(neighbours.outcome(epsilon, _ROW, _DISTANCES[person], noise=False))
+    return _Table(
+        duel, item, other, silent_a, silent_b, _magnify(duel, item, other, silent_a, silent_b)
+    )
 
 
-def duel_of(epsilon: float, kind: str) -> Duel:
+def _magnify(
+    duel: Duel, item_a: Any, item_b: Any, silent_a: Mixture, silent_b: Mixture
+) -> _Magnified:
+    of_a, of_b = _numbers(silent_a), _numbers(silent_b)
+    component, part = divmod(int(np.argmax(np.abs(of_a - of_b))), of_a.shape[1])
+    values = float(of_a[component, part]), float(of_b[component, part])
+    found = _Magnified(component, part, *values, np.empty(0), np.empty(0))
+    if duel.pair is None:
+        return found
+    # the same noise on both sides: what differs in the picture is due to the one person
+    drawn = [
+        np.array(
+            [
+                found.read(masked_from(item_a, item_b, seen))
+                for seen in duel.pair.draw(np.full(_DRAWS, side), rng=np.random.default_rng(23))
+            ]
+        )
+        for side in (True, False)
+    ]
+    return found._replace(draws_a=drawn[0], draws_b=drawn[1])
+
+
+def duel_of(epsilon: float, person: str) -> Duel:
     """What the strongest guesser knows of neighbours of this kind."""
-    return _table(epsilon, kind).duel
+    return _table(epsilon, person).duel
 
 
 def _masked(outcome: Outcome) -> Any:
@@ -88,20 +180,33 @@ def _masked(outcome: Outcome) -> Any:
     )
 
 
-def _match(epsilon: float, kind: str) -> Match:
-    table: dict[tuple[float, str], Match] = st.session_state.setdefault("audit_matches", {})
-    return table.setdefault((epsilon, kind), Match())
+def _published(outcome: Outcome) -> Mixture:
+    if not isinstance(outcome.result, Release):
+        raise PrivGMMError("the made-up rows were refused: there is nothing to guess from")
+    return outcome.result.mixture
 
 
-def _deal(match: Match, duel: Duel) -> None:
+def _match(epsilon: float, game: Game) -> Match:
+    table: dict[tuple[float, Game], Match] = st.session_state.setdefault("audit_matches", {})
+    return table.setdefault((epsilon, game), Match())
+
+
+def _deal(match: Match, duel: Duel, noise: bool) -> None:
     """Toss the coin and draw what is seen; kept until it is guessed."""
     rng = np.random.default_rng()
     match.from_a = bool(rng.random() < 0.5)
-    passed = rng.random() < (duel.pass_a if match.from_a else duel.pass_b)
-    match.seen = None
+    match.seen, match.said_a = None, None
     match.deals += 1
-    if passed and duel.pair is not None:
+    passed = rng.random() < (duel.pass_a if match.from_a else duel.pass_b)
+    if noise and passed and duel.pair is not None:
         match.seen = duel.pair.draw([match.from_a], rng=rng)[0]
+
+
+def _released(table: _Table, match: Match, noise: bool) -> Mixture | None:
+    """What is published in this round; None for ⊥."""
+    if not noise:
+        return table.silent_a if match.from_a else table.silent_b
+    return None if match.seen is None else masked_from(table.item_a, table.item_b, match.seen)
 
 
 def _loss(duel: Duel, seen: Array | None) -> float:
@@ -111,119 +216,248 @@ def _loss(duel: Duel, seen: Array | None) -> float:
     return math.log(duel.pass_a) - math.log(duel.pass_b) + float(duel.pair.loss(seen[None])[0])
 
 
-def _guess(epsilon: float, kind: str, said_a: bool) -> None:
-    match, duel = _match(epsilon, kind), _table(epsilon, kind).duel
-    loss = _loss(duel, match.seen)
-    right, rival_right = said_a == match.from_a, (loss > 0) == match.from_a
+def _predict(epsilon: float, game: Game, prediction: str) -> None:
+    _match(epsilon, game).prediction = prediction
+
+
+def _guess(epsilon: float, game: Game, said_a: bool) -> None:
+    match, table = _match(epsilon, game), _table(epsilon, game.person)
+    if match.said_a is not None:
+        return  # a second press of the key, before the page was drawn again
+    match.said_a = said_a
+    was, right = "A" if match.from_a else "B", said_a == match.from_a
+    start = f"It was **{was}**: you were **{'right' if right else 'wrong'}**. "
     match.you += Score(int(right), 1)
-    match.rival += Score(int(rival_right), 1)
-    match.report = (
-        f"It was **{'A' if match.from_a else 'B'}**: you were **{'right' if right else 'wrong'}**. "
-        f"The best strategy said {'A' if loss > 0 else 'B'}, with odds of only "
-        f"{math.exp(abs(loss)):.3f} to 1."
-    )
-    _deal(match, duel)
-
-
-def _play(epsilon: float, kind: str) -> None:
-    match, duel = _match(epsilon, kind), _table(epsilon, kind).duel
-    match.best += duel.play(_ROUNDS, rng=np.random.default_rng())
-
-
-def play_game(epsilon: float) -> None:
-    """Draw the section."""
-    with controls_panel("neighbours", border=False):
-        kind = st.segmented_control(
-            "How A and B differ",
-            list(_KINDS),
-            default="ordinary",
-            required=True,
-            format_func=lambda name: _KINDS[name],
-            key="neighbours",
-            bind="query-params",
+    if game.noise:
+        loss = _loss(table.duel, match.seen)
+        match.rival += Score(int((loss > 0) == match.from_a), 1)
+        match.report = start + (
+            f"The best strategy said {'A' if loss > 0 else 'B'}, with odds of "
+            f"{math.exp(abs(loss)):.3f} to 1."
         )
+    else:
+        seen = _released(table, match, noise=False)
+        match.rival += Score(int((seen == table.silent_a) == match.from_a), 1)
+        match.report = start + f"What was published is exactly what {was} gives, to the last digit."
+
+
+def _next(epsilon: float, game: Game) -> None:
+    _deal(_match(epsilon, game), _table(epsilon, game.person).duel, game.noise)
+
+
+def _play(epsilon: float, game: Game) -> None:
+    match, table = _match(epsilon, game), _table(epsilon, game.person)
+    rng = np.random.default_rng()
+    if game.noise:
+        match.best += table.duel.play(_ROUNDS, rng=rng)
+        return
+    from_a = rng.random(_ROUNDS) < 0.5
+    # it compares what is published with what A gives, or tosses a coin where B gives the same
+    said_a = from_a if table.told_apart() else rng.random(_ROUNDS) < 0.5
+    match.best += Score(int((said_a == from_a).sum()), _ROUNDS)
+
+
+def choose_game() -> Game:
+    """The switch for the noise, and who differs."""
+    row = st.container(horizontal=True, gap="medium")
+    noise = row.segmented_control(
+        "Noise",
+        _NOISE,
+        default="on",
+        required=True,
+        key="noise",
+        bind="query-params",
+        help="Off: the same release, broken on purpose. Its mask adds no noise. Only for the "
+        "made-up people on this page.",
+    )
+    person = row.segmented_control(
+        "The person who differs",
+        list(_DISTANCES),
+        default="outlier",
+        required=True,
+        key="person",
+        bind="query-params",
+        help="Between A and B exactly one person is replaced.",
+    )
+    return Game(person, noise == "on")
+
+
+def play_game(epsilon: float, game: Game) -> None:
+    """Draw the section."""
+    scene_line(f"Noise: {'on' if game.noise else 'off'}. The person who differs: {game.person}.")
     saying = f"Releasing from A and from B at ε = {epsilon:g}…"
-    table = beside(("table", epsilon, kind), lambda: _table(epsilon, kind), saying)
+    table = beside(("table", epsilon, game.person), lambda: _table(epsilon, game.person), saying)
     if table is None:
         return
-    match, plan = _match(epsilon, kind), neighbours.plan(epsilon)
+    match, plan = _match(epsilon, game), neighbours.plan(epsilon)
     if not match.deals:
-        _deal(match, table.duel)
+        _deal(match, table.duel, game.noise)
+    released = _released(table, match, game.noise)
     with st.container(key="split"):
-        picture, side = st.columns([1.4, 1], gap="medium")
-    with picture:
-        _show_round(table, match, kind)
+        side, picture = st.columns([1, 1.3], gap="medium")
     with side:
-        st.markdown(
-            f"A coin chose data set **A** or **B**, and this was released from it. {_ABOUT[kind]} "
-            "**Which one was it?**"
+        if not game.noise:
+            st.warning(
+                "**No noise: broken on purpose.** It runs on these made-up people only. Nothing "
+                "that you upload can be released like this.",
+                icon=":material/heart_broken:",
+            )
+        st.markdown(f"{_ABOUT[game.person]} A coin chose A or B, and one release was made from it.")
+        if match.prediction is None:
+            _ask_for_prediction(epsilon, game)
+        else:
+            _play_round(epsilon, game, match)
+    with picture:
+        _show_evidence(table, match, released, game.noise)
+        _show_round(released, game.person)
+    if match.prediction is None:
+        return
+    _show_scores(match, plan, game.noise)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            f"Let the best strategy play {_ROUNDS:,} rounds",
+            key="play_best",
+            icon=":material/fast_forward:",
+            on_click=_play,
+            args=(epsilon, game),
+            help="It knows both data sets, all fits and all chances, and names the likelier one.",
         )
+        _show_limits(table, plan, game.noise)
+
+
+def _ask_for_prediction(epsilon: float, game: Game) -> None:
+    st.markdown("**Predict first.** You will guess A or B. Of 10 guesses, how many will be right?")
+    with st.container(horizontal=True):
+        for number, words in enumerate(PREDICTIONS, 1):
+            st.button(
+                words.capitalize(),
+                key=f"predict_{number}",
+                type="primary",
+                shortcut=str(number),
+                on_click=_predict,
+                args=(epsilon, game, words),
+            )
+    st.caption("Keys 1, 2, 3 work too.")
+
+
+def _play_round(epsilon: float, game: Game, match: Match) -> None:
+    if match.said_a is None:
+        st.markdown("**Which one was it?**")
         with st.container(horizontal=True):
             for name, said in (("A", True), ("B", False)):
                 st.button(
                     f"It was {name}",
                     key=f"guess_{name}",
                     type="primary",
+                    shortcut=name,
                     on_click=_guess,
-                    args=(epsilon, kind, said),
+                    args=(epsilon, game, said),
                 )
-        if match.report:
-            st.info(match.report, icon=":material/casino:")
-        st.button(
-            f"Let the best strategy play {_ROUNDS:,} rounds",
-            key="play_best",
-            icon=":material/fast_forward:",
-            on_click=_play,
-            args=(epsilon, kind),
-            help="It knows both data sets, all fits and both chances, and takes the likelier one.",
+    else:
+        right = match.said_a == match.from_a
+        (st.success if right else st.error)(
+            match.report, icon=":material/check:" if right else ":material/close:"
         )
-        _show_limits(table.duel, plan)
-    _show_scores(match, plan)
+        st.button(
+            "Next round",
+            key="next_round",
+            type="primary",
+            icon=":material/casino:",
+            shortcut="N",
+            on_click=_next,
+            args=(epsilon, game),
+        )
+    if match.you.rounds:
+        low, high = match.you.interval()
+        st.markdown(
+            f"You predicted **{match.prediction}** of 10. So far **{match.you.right} of "
+            f"{match.you.rounds}** were right. With so few rounds, your true share lies between "
+            f"{low:.0%} and {high:.0%} (95% confidence)."
+        )
 
 
-def _show_round(table: _Table, match: Match, kind: str) -> None:
+def _show_evidence(table: _Table, match: Match, released: Mixture | None, noise: bool) -> None:
+    """One published number under a magnifying glass, beside what A and B give."""
+    near = table.magnified
+    shown = None if released is None else near.read(released)
+    guessed = match.said_a is not None
+    apart = abs(near.of_a - near.of_b)
+    st.plotly_chart(
+        evidence_figure(
+            near.of_a,
+            near.of_b,
+            shown,
+            name=near.name,
+            draws=(near.draws_a, near.draws_b) if noise else None,
+        ),
+        key="evidence",
+        config={"displaylogo": False, "displayModeBar": False, "scrollZoom": False},
+        alt=f"One published number, {near.name}: "
+        + ("refused" if shown is None else number_in_words(shown))
+        + f". Without noise A gives {near.of_a:.6f} and B {near.of_b:.6f}."
+        + (f" It was {'A' if match.from_a else 'B'}." if guessed else ""),
+    )
+    if not noise:
+        st.caption(
+            f"One published number under the magnifying glass: {near.name}. A and B give numbers "
+            f"that differ by {number_in_words(apart, 2)}, and the published one is one of them."
+            if apart
+            else f"One published number: {near.name}. Here A and B agree in it; they differ in "
+            "other numbers."
+        )
+        return
+    spread = float(np.std(near.draws_a)) if near.draws_a.size else 0.0
+    ratio = spread / apart if apart else math.inf
+    st.caption(
+        f"One published number: {near.name}. The bars show what A and what B might publish. "
+        + (
+            f"The noise is {number_in_words(ratio, 2)} times as wide as the difference of A and B."
+            if math.isfinite(ratio)
+            else "A and B agree in it, but for the noise."
+        )
+    )
+
+
+def _show_round(released: Mixture | None, person: str) -> None:
     rows = neighbours.data().rows
-    row_a, row_b = rows[_ROW], neighbours.moved(_ROW, _DISTANCES[kind])
-    released: Mixture | None = None
-    if match.seen is not None:
-        released = masked_from(table.item_a, table.item_b, match.seen)
+    row_a, row_b = rows[_ROW], neighbours.moved(_ROW, _DISTANCES[person])
     if released is None:
         st.info("In this round the answer was ⊥: refused.", icon=":material/shield:")
-    where = f"A's row lies at ({row_a[0]:.3g}, {row_a[1]:.3g}), B's at ({row_b[0]:.3g}, "
+    alone = person == "worst case"
     st.plotly_chart(
-        round_figure(released, rows, row_a, row_b, in_doubt=kind != "worst"),
+        round_figure(released, rows, row_a, row_b, in_doubt=not alone),
         key="round",
         config={"displaylogo": False, "scrollZoom": False},
-        alt="The rows both data sets share and the mixture released in this round. "
-        + ("" if kind == "worst" else f"{where}{row_b[1]:.3g})."),
+        alt="The people both data sets share and the mixture released in this round."
+        + ("" if alone else f" The person who differs lies {_DISTANCES[person]:,.1f} away in B."),
     )
     st.caption(
-        ":material/science: Made-up rows. Only the release would be public; you see the rows "
-        "because the guesser is assumed to know them."
+        ":material/science: All people are made up. Only the release would be public; you see the "
+        "people because the attacker is assumed to know them."
     )
 
 
-def _show_limits(duel: Duel, plan: Plan) -> None:
+def _show_limits(table: _Table, plan: Plan, noise: bool) -> None:
     stated = percent_at_most(plan.spent().guess_ceiling)
-    with st.container(horizontal=True):
-        st.metric(
-            "Proved ceiling",
-            percent_at_most(plan.ceiling),
-            help="Nobody, whatever they know, is right more often, for any two neighbouring data "
-            f"sets: proved from the noise that this plan draws. From ε and δ alone it would be "
-            f"{stated}, (exp(ε) + δ) / (1 + exp(ε)).",
-            width="content",
-        )
-        st.metric(
-            "Best possible here",
-            f"{duel.best_success:.2%}",
-            help="For these two data sets, computed exactly: one half plus half the total "
-            "variation between what A and B show.",
-            width="content",
-        )
+    st.metric(
+        "Proved ceiling",
+        percent_at_most(plan.ceiling) if noise else "broken",
+        help="With noise: nobody, whatever they know, is right more often, for any two data sets "
+        f"that differ in one person. From ε and δ alone it would be {stated}, "
+        "(exp(ε) + δ) / (1 + exp(ε)). Without noise there is no such limit.",
+        width="content",
+    )
+    best = table.duel.best_success if noise else 1.0 if table.told_apart() else 0.5
+    st.metric(
+        "Best possible here",
+        f"{best:.2%}" if noise else f"{best:.0%}",
+        help="For these two data sets, computed exactly: one half plus half the total "
+        "variation between what A and B publish.",
+        width="content",
+    )
 
 
-def _show_scores(match: Match, plan: Plan) -> None:
+def _show_scores(match: Match, plan: Plan, noise: bool) -> None:
     ceiling, stated = plan.ceiling, plan.spent().guess_ceiling
     scores = {"You": match.you, "Best, same rounds": match.rival, "Best, many rounds": match.best}
     played = {name: score for name, score in scores.items() if score.rounds}
@@ -231,18 +465,22 @@ def _show_scores(match: Match, plan: Plan) -> None:
         st.caption("Guess, or let the best strategy play, and the score appears here.")
         return
     st.plotly_chart(
-        score_figure(played, ceiling=ceiling, stated=stated),
+        score_figure(played, ceiling=ceiling, stated=stated, noise=noise),
         key="scores",
         config={"displaylogo": False, "displayModeBar": False},
         alt="Shares of right guesses. "
         + " ".join(f"{name}: {s.right} of {s.rounds}." for name, s in played.items())
-        + f" A coin has 50%, the proved ceiling is {percent_at_most(ceiling)}; ε and δ alone say "
-        f"{percent_at_most(stated)}.",
+        + f" A coin has 50%, the proved ceiling{'' if noise else ' with noise'} is "
+        f"{percent_at_most(ceiling)}; ε and δ alone say {percent_at_most(stated)}.",
     )
     if match.best.rounds:
         low, high = match.best.interval()
+        if not noise:
+            verdict = ". **Without noise no ceiling holds.**"
+        else:
+            where = "That is below" if high <= ceiling else "The interval reaches"
+            verdict = f": {low:.1%} to {high:.1%} with 95% confidence. {where} the ceiling."
         st.caption(
-            f"The best strategy was right in {match.best.right:,} of {match.best.rounds:,} rounds: "
-            f"{low:.1%} to {high:.1%} with 95% confidence. "
-            + ("Below the ceiling." if high <= ceiling else "The interval reaches the ceiling.")
+            f"The best strategy was right in {match.best.right:,} of {match.best.rounds:,} "
+            f"rounds{verdict}"
         )

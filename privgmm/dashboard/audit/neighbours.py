@@ -7,19 +7,23 @@ of it is worked out beside the page: no Streamlit in what is remembered.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
+from typing import cast
 
 import numpy as np
 
 from privgmm.arrays import Array
+from privgmm.audit.sabotage import SilentMask, with_space
 from privgmm.data.datasets import Dataset, generate
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
 from privgmm.release import Outcome, release
+from privgmm.stages.agreement.lifted_space import LiftedSpace
 
-__all__ = ["EPSILONS", "data", "moved", "outcome", "plan"]
+__all__ = ["EPSILONS", "data", "moved", "outcome", "plan", "plan_without_noise"]
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _ROWS = 50_000
@@ -58,11 +62,28 @@ def moved(row: int, distance: float) -> Array:
     return np.asarray(data().rows[row] + distance * unit, dtype=np.float64)
 
 
+def plan_without_noise(epsilon: float) -> Plan:
+    """The same plan, broken on purpose: it promises as much, and its mask draws no noise.
+
+    It is only ever followed by `outcome`, on the made-up rows.
+    """
+    sound = plan(epsilon)
+    # the plan of this page is made by the one method whose mask is known without noise
+    space = cast(LiftedSpace, sound.space)
+    silent = SilentMask(space.eta, space.clearance)
+    return dataclasses.replace(sound, stages=(with_space(sound.agreement, silent),))
+
+
 @functools.lru_cache(maxsize=24)
-def outcome(epsilon: float, row: int | None = None, distance: float = 0.0) -> Outcome:
-    """The release from the made-up rows, one of them sent off if asked for; seeded."""
+def outcome(
+    epsilon: float, row: int | None = None, distance: float = 0.0, *, noise: bool = True
+) -> Outcome:
+    """The release from the made-up rows, one of them sent off if asked for; seeded.
+
+    Without `noise` it is released by `plan_without_noise`: by the same code, broken on purpose.
+    """
     rows = data().rows
     if row is not None:
         rows = rows.copy()
         rows[row] = moved(row, distance)
-    return release(rows, plan(epsilon), rng=_SEED)
+    return release(rows, plan(epsilon) if noise else plan_without_noise(epsilon), rng=_SEED)

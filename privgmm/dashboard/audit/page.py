@@ -13,9 +13,8 @@ from privgmm.errors import PrivGMMError
 
 __all__ = ["page"]
 
-_ATTACK = "attack"
+_ATTACK, _GUESS = "attack", "guess"
 _SECTIONS = {
-    "guess": ("Guess", game.play_game),
     "tradeoff": ("Trade-off", curve.show_tradeoff),
     "flip": ("Flip one row", flip.flip_row),
     "measure": ("Measure", losses.measure_losses),
@@ -26,14 +25,14 @@ def page() -> None:
     """Draw the page."""
     link = frame(
         "Do I believe it?",
-        "Play the attacker on made-up rows, where nothing is at stake, and see how far an attack "
-        "gets against the promise.",
+        "You are the attacker. The people are made up, so nobody gets hurt. How often can you tell "
+        "whether one person is in the data?",
     )
     with controls_panel("section", border=False):
         section = st.segmented_control(
             "What to try",
-            [*_SECTIONS, _ATTACK],
-            default="guess",
+            [_GUESS, *_SECTIONS, _ATTACK],
+            default=_GUESS,
             required=True,
             format_func=_section_label,
             key="audit",
@@ -42,6 +41,8 @@ def page() -> None:
     try:
         if section == _ATTACK:
             show_adversaries()
+        elif section == _GUESS:
+            _guess()
         else:
             _SECTIONS[section][1](_choose_epsilon())
     except PrivGMMError as problem:
@@ -52,7 +53,8 @@ def page() -> None:
 
 
 def _section_label(name: str) -> str:
-    return "Adversaries" if name == _ATTACK else _SECTIONS[name][0]
+    others = {_GUESS: "Guess", _ATTACK: "Adversaries"}
+    return others[name] if name in others else _SECTIONS[name][0]
 
 
 _WRITERS: dict[str, Writer] = {
@@ -64,14 +66,35 @@ _WRITERS: dict[str, Writer] = {
 }
 
 
+def _guess() -> None:
+    with (
+        controls_panel("game", border=False),
+        st.container(horizontal=True, vertical_alignment="top", gap="medium"),
+    ):
+        with st.container(width="content"):
+            chosen = game.choose_game()
+        with st.container(width=320):
+            epsilon = _epsilon_slider()
+    _say_promise(epsilon)
+    game.play_game(epsilon, chosen)
+
+
 def _choose_epsilon() -> float:
     """The slider for the promise that is put to the test."""
     with controls_panel("promise", border=False), st.container(width=420):
-        epsilon = choose_epsilon(
-            "audit_epsilon",
-            weaker="easier to guess",
-            options=neighbours.EPSILONS,
-            meaning="The promise to put to the test; δ is one in a million.",
-        )
-    scene_line(f"The promise put to the test: ε = {epsilon:g}, δ = 10⁻⁶.")
+        epsilon = _epsilon_slider()
+    _say_promise(epsilon)
     return epsilon
+
+
+def _epsilon_slider() -> float:
+    return choose_epsilon(
+        "audit_epsilon",
+        weaker="easier to guess",
+        options=neighbours.EPSILONS,
+        meaning="The promise to put to the test; δ is one in a million.",
+    )
+
+
+def _say_promise(epsilon: float) -> None:
+    scene_line(f"The promise put to the test: ε = {epsilon:g}, δ = 10⁻⁶.")

@@ -1,8 +1,9 @@
-"""The privacy panel: method, budget, accuracy, blocks."""
+"""The controls of a promise: epsilon and the groups to find at hand, the rest one click away."""
 
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.shared.format import method_title
 from privgmm.dashboard.shared.sliders import (
@@ -21,35 +22,48 @@ from privgmm.stages.sketch.choice import MOST_OFFERED
 __all__ = ["choose_settings", "show_misfit"]
 
 
-def choose_settings(dataset: Dataset) -> Settings:
-    """Draw the panel and give back what was chosen.
+def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerator) -> Settings:
+    """Draw the controls in their two places and give back what was chosen.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    basics : container
+        For epsilon and the number of components.
+    more : container
+        For everything else.
 
     Raises
     ------
     InvalidInput
         If what was chosen cannot be asked of so many rows.
     """
-    name = st.segmented_control(
-        "Method",
-        registry.choices(),
-        default=DEFAULT_METHOD,
-        required=True,
-        format_func=method_title,
-        key="method",
-        bind="query-params",
-        persist_state="session",
-        width="stretch",
-    )
-    method = registry.get(name)
-    st.caption(f"{method.sentence[:1].upper()}{method.sentence[1:]}.")
-    k, is_open = _choose_components(offered=method.can_choose_components)
-    learner = _choose_learner()
-    epsilon = choose_epsilon("epsilon")
-    delta = choose_delta("delta")
-    automatic = _choose_automatic()
-    alpha, n_blocks = (None, None) if automatic else _choose_accuracy()
-    forgiving = automatic and method.takes_forgiving and choose_forgiving("forgiving")
-    seed = _choose_noise()
+    with more:
+        name = st.selectbox(
+            "Method",
+            registry.choices(),
+            index=registry.choices().index(DEFAULT_METHOD),
+            format_func=method_title,
+            key="method",
+            bind="query-params",
+            persist_state="session",
+            help="\n\n".join(
+                f"**{method.title}**: {method.sentence}."
+                for method in map(registry.get, registry.choices())
+            ),
+        )
+        method = registry.get(name)
+        is_open = _leaves_components_open(offered=method.can_choose_components)
+    with basics:
+        epsilon = choose_epsilon("epsilon")
+        k = _choose_components(is_open=is_open)
+    with more:
+        delta = choose_delta("delta")
+        automatic = _choose_automatic()
+        alpha, n_blocks = (None, None) if automatic else _choose_accuracy()
+        forgiving = automatic and method.takes_forgiving and choose_forgiving("forgiving")
+        learner = _choose_learner()
+        seed = _choose_noise()
     request = PlanRequest(
         n_components=k,
         choose_components=is_open,
@@ -65,40 +79,44 @@ def choose_settings(dataset: Dataset) -> Settings:
     return Settings(dataset.fingerprint, dataset.name, request, seed, learner)
 
 
-def _choose_components(*, offered: bool) -> tuple[int, bool]:
-    """How many components to fit, and whether that is only the most to choose from."""
-    is_open = offered and st.toggle(
-        "Choose the number of components",
+def _leaves_components_open(*, offered: bool) -> bool:
+    """Whether the number of components is only the most to choose from."""
+    return offered and st.toggle(
+        "Find the number of groups",
         key="auto_k",
         bind="query-params",
         persist_state="session",
-        help="From the noisy sketch that is paid for once: every number up to the one below is "
+        help="From the noisy sketch that is paid for once: every number up to the one you set is "
         "tried, and the one that explains the sketch best for its size is taken. That costs no "
         "budget. It takes a method that publishes a sketch.",
     )
+
+
+def _choose_components(*, is_open: bool) -> int:
+    """How many components to fit, or at most."""
     if is_open:
         k = st.number_input(
-            "Components, at most",
+            "Groups, at most",
             1,
             MOST_OFFERED,
             MOST_OFFERED,
             key="most_k",
             bind="query-params",
             persist_state="session",
-            help="How many are tried. Many components in many columns take their time.",
+            help="How many components are tried. Many of them in many columns take their time.",
         )
     else:
         k = st.number_input(
-            "Components to fit",
+            "Groups to find",
             1,
             8,
             2,
             key="k",
             bind="query-params",
             persist_state="session",
-            help="k, the paper's letter",
+            help="Components of the mixture: k, the paper's letter",
         )
-    return int(k), is_open
+    return int(k)
 
 
 def _choose_learner() -> str:
@@ -114,7 +132,6 @@ def _choose_learner() -> str:
         "without privacy, to compare. The promise is the same with any.\n\n"
         + "\n".join(f"- **{kind.title}**: {kind.good_at}" for kind in OFFERED.values()),
     )
-    st.caption(LEARNERS[name].good_at)
     return str(name)
 
 
@@ -150,43 +167,45 @@ def _set(key: str, value: int | str) -> None:
 
 def _choose_noise() -> int | None:
     """The seed of the noise; None for cryptographic noise."""
-    with st.expander("Noise", icon=":material/tune:"):
-        seeded = st.toggle(
-            "Reproducible noise",
-            key="seeded",
-            bind="query-params",
-            persist_state="session",
-            help="For teaching only: whoever knows the seed can subtract the noise.",
-        )
-        if not seeded:
-            return None
-        seed = st.number_input(
-            "Noise seed",
-            0,
-            10**9,
-            0,
-            key="noise_seed",
-            bind="query-params",
-            persist_state="session",
-        )
-        st.caption(":material/warning: A seeded release gives no privacy. Its record says so.")
+    seeded = st.toggle(
+        "Repeatable noise (no privacy)",
+        key="seeded",
+        bind="query-params",
+        persist_state="session",
+        help="For teaching only: whoever knows the seed can subtract the noise. The record of a "
+        "seeded release says so.",
+    )
+    if not seeded:
+        return None
+    seed = st.number_input(
+        "Seed of the noise",
+        0,
+        10**9,
+        0,
+        key="noise_seed",
+        bind="query-params",
+        persist_state="session",
+    )
     return int(seed)
 
 
 def _choose_automatic() -> bool:
     return st.toggle(
-        "Choose accuracy and blocks for me",
+        "Choose α and t for me",
         value=True,
         key="auto",
         bind="query-params",
         persist_state="session",
-        help="The plan with the least expected error, from the number of rows alone",
+        help="The plan with the least expected error, worked out from the number of rows alone",
     )
 
 
 def _choose_accuracy() -> tuple[float, int | None]:
     """Accuracy target and number of blocks; None lets the method choose it."""
-    alpha = choose_alpha("alpha", remark="Smaller asks for more rows.")
+    alpha = choose_alpha(
+        "alpha",
+        remark="A smaller one needs more rows. **Noise cloud** under the picture shows it.",
+    )
     blocks = st.number_input(
         "Blocks t",
         FEWEST_BLOCKS,
@@ -196,6 +215,7 @@ def _choose_accuracy() -> tuple[float, int | None]:
         bind="query-params",
         persist_state="session",
         placeholder="chosen for you",
-        help="The rows are split into t blocks; each is fitted on its own.",
+        help="The rows are dealt into t blocks, and each is fitted on its own. **Block fits** "
+        "under the picture shows it: more blocks have fewer rows each, and their fits spread.",
     )
     return alpha, None if blocks is None else int(blocks)

@@ -1,4 +1,4 @@
-"""The data panel: generate rows, take a sample, or upload a file."""
+"""The data: chips for a quick choice, and all details of generated, shipped or uploaded rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from privgmm.dashboard.shared.answers import SIZES
 from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped
+from privgmm.dashboard.shared.made_up import loaded
 from privgmm.data.datasets import GENERATORS, Dataset, load_table, sample_names
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.data.identifiers import named_identifiers, running_numbers
@@ -18,7 +19,16 @@ from privgmm.data.tables import ColumnKind, Layout, column_kinds, listed
 from privgmm.errors import InvalidInput
 from privgmm.records.notebook import FileRows, GeneratedRows, SampleRows
 
-__all__ = ["GENERATE", "KINDS", "SAMPLE", "UPLOAD", "choose_data"]
+__all__ = [
+    "GENERATE",
+    "KINDS",
+    "SAMPLE",
+    "UPLOAD",
+    "awaits_upload",
+    "choose_chip",
+    "choose_data",
+    "choose_rows",
+]
 
 GENERATE, SAMPLE, UPLOAD = "Generate", "Sample", "Upload"
 _CHOSEN = "choose"
@@ -50,8 +60,96 @@ _SEEDS = "explore_jitter_seeds"
 _KEPT = "explore_upload"
 
 
+_CHIPS: dict[str, dict[str, str | int]] = {
+    "Two groups": {"source": GENERATE, "kind": "well_separated", "true_k": 2, "d": 2},
+    "Three groups": {"source": GENERATE, "kind": "well_separated", "true_k": 3, "d": 2},
+    "Overlapping": {"source": GENERATE, "kind": "overlapping", "true_k": 2, "d": 2},
+    "Old Faithful": {"source": SAMPLE, "sample": "old_faithful"},
+    "Upload": {"source": UPLOAD},
+}
+"""What each chip sets, by the keys of the widgets."""
+
+_DEFAULTS: dict[str, str | int] = {
+    "source": GENERATE,
+    "kind": "well_separated",
+    "true_k": 2,
+    "d": 2,
+    "sample": sample_names()[0],
+}
+
+
+def choose_chip() -> None:
+    """The quick choice; a chip is marked while the details are what it sets."""
+    st.session_state["chip"] = next(
+        (
+            name
+            for name, values in _CHIPS.items()
+            if all(_now(key) == value for key, value in values.items())
+        ),
+        None,
+    )
+    st.pills(
+        "Data",
+        list(_CHIPS),
+        key="chip",
+        on_change=_take_chip,
+        help="People to try it on: made up, measured (eruptions of a geyser), or yours. More "
+        "choices are under **Data**.",
+    )
+
+
+def awaits_upload() -> bool:
+    """Whether rows are to be uploaded."""
+    return _now("source") == UPLOAD
+
+
+def _now(key: str) -> str | int:
+    """What a widget holds, or will hold at first: the address comes first then."""
+    if key in st.session_state:
+        return st.session_state[key]  # type: ignore[no-any-return]
+    said = st.query_params.get(key)
+    if said is None:
+        return _DEFAULTS[key]
+    written = {"kind": KINDS, "sample": {name: _titled(name) for name in sample_names()}}
+    for value, words in written.get(key, {}).items():
+        if words == said:
+            return value
+    return int(said) if said.isdigit() else said
+
+
+def _take_chip() -> None:
+    chip = st.session_state["chip"]
+    if chip is None:
+        return
+    for key, value in _CHIPS[chip].items():
+        st.session_state[key] = value
+    if chip == "Upload":
+        st.session_state["rail"] = "Data"
+    elif "true_k" in _CHIPS[chip]:
+        _follow_k()
+    else:
+        _follow_sample()
+
+
+def choose_rows() -> None:
+    """How many rows to draw, where they are drawn; the details are in `choose_data`."""
+    if _now("source") not in (SAMPLE, UPLOAD):
+        st.select_slider(
+            "Rows (people)",
+            SIZES,
+            3_000,
+            format_func=lambda n: f"{n:,}",
+            key="n",
+            bind="query-params",
+            persist_state="session",
+        )
+
+
 def choose_data() -> Chosen | None:
-    """Draw the panel and give back the chosen data, or None while there is none to show."""
+    """Draw the details and give back the chosen data, or None while there is none to show.
+
+    `choose_rows` comes before.
+    """
     source = st.segmented_control(
         "Where the rows come from",
         (GENERATE, SAMPLE, UPLOAD),
@@ -109,17 +207,9 @@ def _generate() -> Chosen:
             key="separation",
             bind="query-params",
             persist_state="session",
-            help="Smallest distance between two means, in units of their spread",
+            help="How many standard deviations apart the nearest two centres are",
         )
-    n = st.select_slider(
-        "Rows",
-        SIZES,
-        100_000,
-        format_func=lambda n: f"{n:,}",
-        key="n",
-        bind="query-params",
-        persist_state="session",
-    )
+    n = st.session_state["n"]
     seed = st.number_input(
         "Seed of the data",
         0,
@@ -133,12 +223,7 @@ def _generate() -> Chosen:
     rows = GeneratedRows(
         None if kind == _CHOSEN else str(kind), int(k), int(d), int(n), int(seed), float(separation)
     )
-    return Chosen(_generated(rows), rows)
-
-
-@st.cache_resource(max_entries=3, show_spinner="Drawing rows…")
-def _generated(rows: GeneratedRows) -> Dataset:
-    return rows.load()
+    return Chosen(loaded(rows), rows)
 
 
 def _follow_k() -> None:
@@ -150,25 +235,25 @@ def _sample() -> Chosen:
     name = st.selectbox(
         "Sample",
         sample_names(),
-        format_func=lambda name: name.replace("_", " ").capitalize(),
+        format_func=_titled,
         key="sample",
         bind="query-params",
         persist_state="session",
         on_change=_follow_sample,
     )
-    dataset = _sampled(name)
+    rows = SampleRows(name)
+    dataset = loaded(rows)
     st.caption(dataset.description + ".")
-    return Chosen(dataset, SampleRows(name))
+    return Chosen(dataset, rows)
+
+
+def _titled(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 def _follow_sample() -> None:
-    truth = _sampled(st.session_state["sample"]).truth
+    truth = loaded(SampleRows(st.session_state["sample"])).truth
     st.session_state["k"] = 2 if truth is None else truth.n_components
-
-
-@st.cache_resource(show_spinner="Reading the sample…")
-def _sampled(name: str) -> Dataset:
-    return SampleRows(name).load()
 
 
 def _upload() -> Chosen | None:

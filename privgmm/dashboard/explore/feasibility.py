@@ -1,4 +1,7 @@
-"""The line that says, before any budget is spent, whether the rows will do and what would help.
+"""What is said before any budget is spent: the chance of a release, and what would help.
+
+For generated rows the chance is that of these very groups, overlap and all; for others it is that
+of well separated groups. A green light is a chance of 95 % or more.
 
 The answers come from `answers`, beside the page. What is not known yet is said to be under way,
 and a small fragment looks for it and redraws the page when it is there.
@@ -16,20 +19,32 @@ import streamlit as st
 
 from privgmm.dashboard.shared.answers import (
     SIZES,
+    Outlook,
     Remedies,
     answer_to,
+    chance_for,
     remedies_for,
     rows_needed,
 )
-from privgmm.dashboard.shared.format import count_in_words, escaped, method_title, spreads_apart
+from privgmm.dashboard.shared.format import (
+    count_in_words,
+    escaped,
+    method_title,
+    spreads_apart,
+)
 from privgmm.dashboard.shared.jobs import is_known, patience, still_open
+from privgmm.dashboard.shared.state import Settings
 from privgmm.data.datasets import Dataset, separation_of
 from privgmm.errors import InvalidInput
+from privgmm.methods.method import PASS
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import Answer
 from privgmm.methods.request import PlanRequest
 
-__all__ = ["Feasibility", "feasibility_of", "show_feasibility", "show_plan"]
+__all__ = ["Feasibility", "feasibility_of", "show_chance", "show_plan", "show_remedies"]
+
+_HOPE = 0.05
+"""Below this chance a refusal is as good as certain."""
 
 _UP, _MORE, _AUTO = ":material/arrow_upward:", ":material/group_add:", ":material/auto_fix_high:"
 
@@ -56,6 +71,8 @@ class Feasibility:
         Why there is no plan, if that is settled.
     needed : float or None
         Rows that a release takes.
+    outlook : Outlook or None
+        The chance of a release.
     remedies : Remedies or None
     pending : sequence of Future
         Answers under way.
@@ -65,6 +82,7 @@ class Feasibility:
     answer: Answer | None
     problem: str
     needed: float | None
+    outlook: Outlook | None
     remedies: Remedies | None
     pending: Sequence[Future[Any]]
 
@@ -74,35 +92,50 @@ class Feasibility:
         return None if self.answer is None else self.answer.plan
 
     @property
-    def enough(self) -> bool | None:
-        """Whether the rows will do; None while that is open."""
+    def chance(self) -> float | None:
+        """Of a release; None while that is open."""
         if self.problem:
-            return False
-        if self.answer is None:
-            return None
-        if self.answer.shortage:
-            return False
-        if not self.request.by_hand:
-            # The method chose for these rows, and expects them to do.
-            return True
-        return None if self.needed is None else self.needed <= self.request.rows
+            return 0.0
+        return None if self.outlook is None else self.outlook.chance
+
+    @property
+    def enough(self) -> bool | None:
+        """Whether a release is to be expected; None while that is open."""
+        return None if self.chance is None else self.chance >= PASS
+
+    @property
+    def blocked(self) -> str:
+        """Why it cannot even be tried; empty if it can."""
+        plan, n = self.plan, self.request.rows
+        if plan is None:
+            return self.problem
+        if n >= plan.least_units:
+            return ""
+        what = f"{plan.n_blocks:,} blocks need" if plan.votes else "this plan needs"
+        return (
+            f"{what} at least {plan.least_units:,} rows, and there are {n:,}. Take fewer blocks, "
+            "or let α and t be chosen for you"
+        )
 
 
-def feasibility_of(request: PlanRequest) -> Feasibility:
+def feasibility_of(settings: Settings, dataset: Dataset) -> Feasibility:
     """What is known by now; asks for the rest."""
+    request = settings.request
     # The newest question is served first: the plan matters most, then what would help.
-    counted, planned = rows_needed(request), answer_to(request)
+    counted = rows_needed(request)
+    foreseen = chance_for(request, dataset.truth, settings.learner)
+    planned = answer_to(request)
     patience([planned])
     answer, problem = _known(planned)
     needed, hopeless = _known(counted)
-    first = Feasibility(request, answer, problem, needed, None, still_open([planned, counted]))
+    outlook, _ = _known(foreseen)
+    asked: list[Future[Any]] = [planned, counted, foreseen]
+    first = Feasibility(request, answer, problem, needed, outlook, None, still_open(asked))
     if first.enough is not False or (hopeless and not problem):
         return first
     helping = remedies_for(request)
     remedies, _ = _known(helping)
-    return dataclasses.replace(
-        first, remedies=remedies, pending=still_open([planned, counted, helping])
-    )
+    return dataclasses.replace(first, remedies=remedies, pending=still_open([*asked, helping]))
 
 
 def _known(answer: Future[Any]) -> tuple[Any, str]:
@@ -117,20 +150,60 @@ def _known(answer: Future[Any]) -> tuple[Any, str]:
     raise problem
 
 
-def show_feasibility(known: Feasibility, dataset: Dataset, *, generated: bool) -> None:
-    """The line and the buttons that would help."""
-    with st.container(key="feasibility"):
-        if known.enough is None:
-            st.info(
-                f"Working out what ε = {known.request.epsilon:g} takes…",
-                icon=":material/hourglass_top:",
-            )
-        elif known.enough:
-            st.success(_enough(known), icon=":material/check_circle:")
-            _show_separation(known, dataset)
+def show_chance(known: Feasibility, dataset: Dataset) -> None:
+    """The chance of a release and the rows it takes, in two short lines."""
+    with st.container(key="chance", gap="xxsmall"):
+        if known.chance is None:
+            st.markdown(":gray[:material/hourglass_top:] Working out the chance of a release…")
+            return
+        if known.enough:
+            light = ":green[:material/check_circle:]"
+        elif known.chance >= _HOPE:
+            light = ":orange[:material/help:]"
         else:
-            st.warning(_short(known), icon=":material/query_stats:")
-            _show_remedies(known, generated=generated)
+            light = ":red[:material/cancel:]"
+        said = _about(known.chance) if not known.blocked else "none"
+        st.markdown(f"{light} **Chance of a release: {said}**")
+        st.caption(_in_short(known, dataset))
+
+
+def _about(chance: float) -> str:
+    """A forecast is never certain, nor known to a fraction of one per cent.
+
+    >>> _about(1.0), _about(0.734), _about(0.0)
+    ('over 99%', '73%', 'under 1%')
+    """
+    return "over 99%" if chance > 0.99 else "under 1%" if chance < 0.01 else f"{chance:.0%}"
+
+
+def _in_short(known: Feasibility, dataset: Dataset) -> str:
+    """Rows needed and rows there are, and what the plan counts on."""
+    have = f"you have {known.request.rows:,}"
+    if known.needed is None:
+        words = f"{have[0].upper()}{have[1:]} rows."
+    elif math.isinf(known.needed):
+        words = "No number of rows will do."
+    else:
+        words = f"Needs about {count_in_words(known.needed)} rows; {have}."
+    plan, truth = known.plan, dataset.truth
+    if plan is None or not plan.votes:
+        return words
+    apart = spreads_apart(plan.separation * plan.tau)
+    if apart > 0 and plan.agreement.n_components > 1:
+        words += f" Works if cluster centres are at least {apart:.1f} standard deviations apart"
+        if truth is not None and truth.n_components > 1:
+            words += f"; here they are {separation_of(truth):.1f} apart"
+        words += "."
+    return words
+
+
+def show_remedies(known: Feasibility, *, generated: bool) -> None:
+    """Where a release is not to be expected: why, and the clicks that would help."""
+    if known.enough is not False:
+        return
+    with st.container(key="feasibility"):
+        st.warning(_short(known), icon=":material/query_stats:")
+        _show_fixes(known, generated=generated)
 
 
 def show_plan(known: Feasibility) -> None:
@@ -140,63 +213,33 @@ def show_plan(known: Feasibility) -> None:
             st.markdown(known.plan.explain().replace("\n", "\n\n"))
 
 
-def _rows_said(known: Feasibility) -> str:
-    if known.needed is None:
-        return ""
-    if math.isinf(known.needed):
-        return "No number of rows will do at these settings"
-    return f"you need about **{count_in_words(known.needed)} rows**"
-
-
-def _enough(known: Feasibility) -> str:
-    n, epsilon = known.request.rows, known.request.epsilon
-    have = f"you have **{n:,}**"
-    if known.needed is None or known.needed > n:
-        return f"At ε = {epsilon:g} your rows will do: {have}."
-    return f"At ε = {epsilon:g} {_rows_said(known)}; {have}."
-
-
 def _short(known: Feasibility) -> str:
+    """Why a release is not to be expected."""
     n, epsilon = known.request.rows, known.request.epsilon
-    shortage = "" if known.answer is None else known.answer.shortage
-    if known.needed is None and not known.pending:
-        return escaped(known.problem or shortage)
+    if known.plan is not None and known.blocked:
+        words = known.blocked
+        return f"{words[0].upper()}{words[1:]}."
     if known.needed is None:
-        line = f"At ε = {epsilon:g} your **{n:,}** rows are too few. Counting what it takes…"
-    elif math.isinf(known.needed):
-        line = (
-            f"{_rows_said(known)} (method {method_title(known.request.method)}, ε = {epsilon:g})."
-        )
-    elif known.needed > n:
-        line = f"At ε = {epsilon:g} {_rows_said(known)}; you have **{n:,}**."
-    elif shortage:
-        line = f"{escaped(shortage)}."
-    else:
+        if known.pending:
+            return f"At ε = {epsilon:g} your **{n:,}** rows are too few. Counting what it takes…"
+        shortage = "" if known.answer is None else known.answer.shortage
+        return escaped(known.problem or shortage or "A refusal is to be expected.")
+    if math.isinf(known.needed):
+        method = method_title(known.request.method)
+        return f"No number of rows will do at these settings (method {method}, ε = {epsilon:g})."
+    needs = f"you need about **{count_in_words(known.needed)} rows**"
+    if known.needed > n:
+        return f"At ε = {epsilon:g} {needs}; you have **{n:,}**."
+    if known.problem or known.answer is None or known.answer.shortage:
         # the count is on a grid: at its very edge the planner may still find nothing
-        line = f"At ε = {epsilon:g} your **{n:,}** rows are just too few."
-    return f"{line} Nothing has been spent."
+        return f"At ε = {epsilon:g} your **{n:,}** rows are just too few."
+    return (
+        "The rows are enough for well separated groups, but these overlap too much for this "
+        "method: the fits of the blocks will often disagree."
+    )
 
 
-def _show_separation(known: Feasibility, dataset: Dataset) -> None:
-    """How far apart components must be; for made-up rows also how far apart they are."""
-    if known.plan is None or not known.plan.votes:
-        return
-    apart = spreads_apart(known.plan.separation * known.plan.tau)
-    if apart <= 0:
-        return
-    if dataset.truth is not None and dataset.truth.n_components > 1:
-        have = separation_of(dataset.truth)
-        if have < apart:
-            st.warning(
-                f"But the plan counts on components about {apart:.1f} spreads apart, and these "
-                f"are {have:.1f} apart: expect a refusal, unless their shapes differ much.",
-                icon=":material/join_inner:",
-            )
-            return
-    st.caption(f"It counts on components at least about {apart:.1f} spreads apart.")
-
-
-def _show_remedies(known: Feasibility, *, generated: bool) -> None:
+def _show_fixes(known: Feasibility, *, generated: bool) -> None:
     fixes: list[_Fix] = []
     if known.remedies is not None and known.remedies.epsilon is not None:
         epsilon = known.remedies.epsilon
@@ -219,11 +262,11 @@ def _show_remedies(known: Feasibility, *, generated: bool) -> None:
                 fix.label, key=f"fix_{fix.name}", icon=fix.icon, on_click=_set, args=(fix.values,)
             )
     if known.problem and known.request.automatic:
-        st.caption("Or set accuracy and blocks yourself to try all the same.")
+        st.caption("Or set α and t yourself (under More) to try all the same.")
     elif not fixes and not known.pending:
         st.caption(
-            "No single change helps: combine more rows, a larger ε or fewer components, leave "
-            "accuracy and blocks to the method, or try another method."
+            "No single change helps: combine more rows, a larger ε or fewer groups, let α and t be "
+            "chosen for you, or try another method."
         )
 
 

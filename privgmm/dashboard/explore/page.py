@@ -2,114 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.budget import budget_warnings
 from privgmm.dashboard.explore.controls import choose_settings, show_misfit
-from privgmm.dashboard.explore.data_panel import GENERATE, KINDS, SAMPLE, choose_data
-from privgmm.dashboard.explore.feasibility import feasibility_of, show_feasibility, show_plan
+from privgmm.dashboard.explore.data_panel import (
+    GENERATE,
+    KINDS,
+    SAMPLE,
+    awaits_upload,
+    choose_chip,
+    choose_data,
+    choose_rows,
+)
+from privgmm.dashboard.explore.feasibility import (
+    Feasibility,
+    feasibility_of,
+    show_chance,
+    show_plan,
+    show_remedies,
+)
 from privgmm.dashboard.explore.hinting import show_hint
+from privgmm.dashboard.explore.other_promises import cloud, show_other_promises
+from privgmm.dashboard.explore.picture import BANDS, CLOUD, Drawn, layers, show_picture
 from privgmm.dashboard.explore.possible_releases import cloud_of, show_ghosts
+from privgmm.dashboard.explore.rehearsal import Rehearsal, Scene, asked, scene_of, some_blocks
 from privgmm.dashboard.explore.release_job import collect, running, show_note, show_running, start
 from privgmm.dashboard.explore.result import nonprivate_of, show_sharing, show_table, show_verdict
+from privgmm.dashboard.explore.verdict import of_rehearsal, of_release, show_band, waiting
 from privgmm.dashboard.ledger.page import show_spent
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import account_of
 from privgmm.dashboard.shared.answers import fewest_rows
 from privgmm.dashboard.shared.chosen import Chosen
-from privgmm.dashboard.shared.format import escaped, method_title
-from privgmm.dashboard.shared.jobs import is_known, still_open, watch
+from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
+from privgmm.dashboard.shared.jobs import is_known, patience, still_open, watch
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     Writer,
     controls_panel,
     current_lesson,
+    revealed,
     scene_line,
-    show_lessons,
     show_link,
     written,
 )
+from privgmm.dashboard.shared.made_up import is_made_up
 from privgmm.data.datasets import Dataset
 from privgmm.errors import PrivGMMError
-from privgmm.figures.mixtures import figure_alt_text, ghosts_label, mixtures_figure
 from privgmm.learners.registry import LEARNERS
 from privgmm.methods import registry
-from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows
-from privgmm.release import Refusal, Release
-from privgmm.stages.standard_errors import StandardErrors
+from privgmm.release import Release
 
 __all__ = ["page"]
+
+_SHELVES = ("Basics", "Data", "More")
+_AT_ONCE = 0.25
+"""Seconds to wait for a rehearsal, rather than draw the picture twice."""
+_KEPT = "explore_rehearsed"
+_REHEARSAL, _RELEASE = "Rehearsal of these settings", "Your last release"
 
 
 def page() -> None:
     """Draw the page."""
     link = frame(
-        "What does privacy cost here?",
-        "Choose rows and a promise, press **Release**, and compare what you may publish with "
-        "what you would have learned without privacy.",
+        "Learn clusters from people's data, reveal nobody",
+        "Drag **ε** and watch what privacy costs. **Release** then draws the real noise, once.",
     )
     collect()
-    lesson = current_lesson() is not None
-    if lesson:
-        controls, picture = st.container(), st.container()
-    else:
-        controls, picture = st.container(key="split").columns([1, 1.8], gap="medium")
-    with controls:
-        with controls_panel("data"):
-            st.markdown("**1 · Data**")
+    rail, picture = st.container(key="explore").columns([1, 2.6])
+    with rail:
+        shelves = _show_shelves()
+        with shelves["Basics"]:
+            choose_chip()
+            choose_rows()
+        with shelves["Data"]:
             chosen = choose_data()
-        if chosen is None:
-            picture.info("Choose data to begin.", icon=":material/upload_file:")
-            return
-        try:
-            with controls_panel("promise"):
-                st.markdown("**2 · Promise**")
-                settings = choose_settings(chosen.dataset)
-            account = account_of(chosen)
-        except PrivGMMError as problem:
-            # Without a promise that can be asked for, or an account, nothing may be released.
-            with picture:
-                st.error(escaped(str(problem)), icon=":material/error:")
-                _picture(chosen.dataset)
-            return
-        if not lesson:
-            show_lessons()
+    if chosen is None:
+        with picture:
+            show_band(waiting("Choose data to begin", "Nothing has been read"))
+        return
     with picture:
-        known = feasibility_of(settings.request)
-        scene_line(_scene(settings, chosen.dataset))
-        if not lesson:
-            generated = isinstance(chosen.rows, GeneratedRows)
-            show_feasibility(known, chosen.dataset, generated=generated)
-        show_misfit(settings)
-        request = settings.request
-        for words in budget_warnings(request.budget, request.rows, request.unit):
-            st.warning(escaped(f"{words[0].upper()}{words[1:]}."), icon=":material/gpp_maybe:")
-        buttons = st.container(horizontal=True, vertical_alignment="center")
-        buttons.button(
-            "Release",
-            type="primary",
-            icon=":material/shield_lock:",
-            disabled=bool(known.problem)
-            or settings.most_components is not None
-            or running() is not None,
-            key="release",
-            on_click=start,
-            args=(settings, chosen),
-        )
-        with buttons:
-            show_plan(known)
+        band, rest = st.container(key="band"), st.container()
+    try:
+        settings = choose_settings(chosen.dataset, shelves["Basics"], shelves["More"])
+        account = account_of(chosen)
+    except PrivGMMError as problem:
+        # Without a promise that can be asked for, or an account, nothing may be released.
+        with rest:
+            st.error(escaped(str(problem)), icon=":material/error:")
+            show_picture(Drawn(chosen.dataset))
+        return
+    known = feasibility_of(settings, chosen.dataset)
+    with rail:
+        _show_button(settings, chosen, known)
+        show_chance(known, chosen.dataset)
         show_spent(account)
+    pending = list(known.pending)
+    with rest:
+        scene_line(_scene(settings, chosen.dataset))
+        _show_troubles(settings, chosen, known)
         # In a container of its own what comes and goes does not push the rest about.
         with st.container(key="under_way"):
             if running() is not None:
                 show_running()
             show_note()
-        pending = [*known.pending, *_results(settings, chosen)]
+        pending += _show_results(settings, chosen, band)
     with link:
         # Last, when every widget of the page has its value.
         source = st.session_state.get("source")
@@ -119,58 +122,176 @@ def page() -> None:
         watch(pending)
 
 
+def _show_shelves() -> dict[str, DeltaGenerator]:
+    """The rail: three shelves of controls, one of them open; in a lesson, what it leaves."""
+    lesson = current_lesson() is not None
+    with controls_panel("rail", border=False), st.container(key="settings_rail"):
+        shelf = st.segmented_control(
+            "Settings",
+            _SHELVES,
+            # a link to an upload has nothing to show yet: what to do next comes first
+            default=_SHELVES[1] if awaits_upload() else _SHELVES[0],
+            required=True,
+            key="rail",
+            label_visibility="collapsed",
+            persist_state="session",
+            width="stretch",
+        )
+        return {
+            name: st.container(
+                key=f"{'open' if lesson or name == shelf else 'shut'}-{name.lower()}", gap="small"
+            )
+            for name in _SHELVES
+        }
+
+
+def _show_button(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:
+    """Release, and the plan in words beside it."""
+    buttons = st.container(horizontal=True, vertical_alignment="center", key="buttons")
+    buttons.button(
+        "Release",
+        type="primary",
+        icon=":material/shield_lock:",
+        disabled=bool(known.blocked)
+        or settings.most_components is not None
+        or running() is not None,
+        key="release",
+        on_click=start,
+        args=(settings, chosen),
+        width="stretch",
+        help="Draws the noise, once, and spends the budget: also if the answer is “refused”.",
+    )
+    with buttons:
+        show_plan(known)
+
+
+def _show_troubles(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:
+    """What stands against a release with these settings, and what would help."""
+    if current_lesson() is None:
+        show_remedies(known, generated=isinstance(chosen.rows, GeneratedRows))
+    show_misfit(settings)
+    request = settings.request
+    for words in budget_warnings(request.budget, request.rows, request.unit):
+        st.warning(escaped(f"{words[0].upper()}{words[1:]}."), icon=":material/gpp_maybe:")
+
+
 def _scene(settings: state.Settings, dataset: Dataset) -> str:
     """What a lesson's link has set, in a line."""
     noise = "fresh noise" if settings.seed is None else f"noise seed {settings.seed}"
     request = settings.request
     return (
         f"{dataset.n_rows:,} rows ({dataset.name.replace('_', ' ')}), "
-        f"{request.components_in_words} components to fit, method {method_title(request.method)}, "
+        f"{request.components_in_words} groups to find, method {method_title(request.method)}, "
         f"learner {LEARNERS[settings.learner].title}, "
-        f"ε = {request.epsilon:g}, δ = {request.delta:g}, {noise}."
+        f"ε = {request.epsilon:g}, δ = {number_in_words(request.delta)}, {noise}."
     )
 
 
-def _results(settings: state.Settings, chosen: Chosen) -> list[Future[Any]]:
-    """The picture and what belongs to it; gives back answers that are still under way."""
-    last, dataset = state.shown(), chosen.dataset
-    if last is None or last.settings.data != settings.data:
-        _picture(dataset)
-        if last is None:
-            st.info(
-                "The picture shows the rows"
-                + (" and the mixture they were drawn from" if dataset.truth is not None else "")
-                + ". Press **Release** to learn it privately.",
-                icon=":material/touch_app:",
-            )
-        else:
-            st.warning(
-                f"Your last release was made from other rows ({last.settings.data_name}) and is "
-                "not shown here. Press **Release** to make one from these.",
-                icon=":material/history:",
-            )
-        return []
-    outcome = last.outcome
-    changes = settings.changes_since(last.settings)
-    if changes:
-        st.warning(
-            f"This result belongs to earlier settings: {', '.join(changes)}. Press **Release** "
-            "for a new one; the earlier one stays spent.",
+def _show_results(
+    settings: state.Settings, chosen: Chosen, band: DeltaGenerator
+) -> list[Future[Any]]:
+    """Verdict, picture and what belongs to them; gives back answers that are still under way."""
+    last = state.shown()
+    if last is not None and last.settings.data != settings.data:
+        st.info(
+            f"Your last release was made from other rows ({escaped(last.settings.data_name)}). It "
+            "is kept on Look again and in the Ledger.",
             icon=":material/history:",
         )
-    private = outcome.result.mixture if isinstance(outcome.result, Release) else None
-    cloud = cloud_of(last)
-    _picture(
+        last = None
+    changes = [] if last is None else settings.changes_since(last.settings)
+    rows = chosen.rows
+    rehearses = is_made_up(rows) and settings.most_components is None
+    if last is not None and (not changes or not rehearses or _prefers_release(changes)):
+        if changes and not rehearses:
+            st.warning(
+                f"This release belongs to earlier settings: {', '.join(changes)}. It stays spent.",
+                icon=":material/history:",
+            )
+        return _show_release(last, band)
+    if is_made_up(rows) and rehearses and revealed():
+        return _show_rehearsal(scene_of(settings, rows), chosen.dataset, band)
+    with band:
+        lesson = current_lesson()
+        first = lesson is not None and lesson.waits and not revealed()
+        what = "Predict first" if first else "Press Release"
+        show_band(waiting(what, "Nothing has been published"))
+    show_picture(Drawn(chosen.dataset))
+    return []
+
+
+def _prefers_release(changes: list[str]) -> bool:
+    """Whether to look at the last release although the settings were changed since."""
+    seen = st.segmented_control(
+        "On screen",
+        (_REHEARSAL, _RELEASE),
+        default=_REHEARSAL,
+        required=True,
+        key="on_screen",
+        label_visibility="collapsed",
+    )
+    st.caption(
+        f":material/history: Your last release belongs to earlier settings: {', '.join(changes)}. "
+        "It stays spent."
+    )
+    return seen == _RELEASE
+
+
+def _show_rehearsal(scene: Scene, dataset: Dataset, band: DeltaGenerator) -> list[Future[Any]]:
+    answer = asked(scene)
+    patience([answer], _AT_ONCE)
+    found: Rehearsal | None = answer.result() if is_known(answer) else None
+    if found is None:
+        with band:
+            show_band(waiting("Rehearsing…", "Nothing is spent"))
+        before = st.session_state.get(_KEPT)
+        # what was there stays until there is something new: nothing flickers
+        if isinstance(before, Rehearsal) and before.scene.rows == scene.rows:
+            show_picture(_drawn(before, dataset))
+        else:
+            show_picture(Drawn(dataset))
+        return [answer]
+    st.session_state[_KEPT] = found
+    with band:
+        show_band(of_rehearsal(found, real=dataset.truth is None))
+    ghosts, pending = cloud(scene) if CLOUD in layers() and not found.problem else ([], [])
+    show_picture(_drawn(found, dataset, ghosts))
+    return [*pending, *show_other_promises(found, dataset)]
+
+
+def _drawn(rehearsal: Rehearsal, dataset: Dataset, ghosts: list[Any] | None = None) -> Drawn:
+    return Drawn(
         dataset,
-        nonprivate=nonprivate_of(outcome),
-        private=private,
-        errors=_errors_of(outcome.result),
-        ghosts=() if cloud is None else tuple(cloud.released),
+        rehearsal.nonprivate,
+        rehearsal.private,
+        rehearsal.errors,
+        ghosts or (),
+        rehearsal.blocks,
+        rehearsed=True,
+    )
+
+
+def _show_release(last: state.Shown, band: DeltaGenerator) -> list[Future[Any]]:
+    outcome, dataset = last.outcome, last.dataset
+    result = outcome.result
+    private = result.mixture if isinstance(result, Release) else None
+    with band:
+        show_band(of_release(last))
+    possible = cloud_of(last)
+    show_picture(
+        Drawn(
+            dataset,
+            nonprivate_of(outcome),
+            private,
+            result.standard_errors if isinstance(result, Release) else None,
+            () if possible is None else tuple(possible.released),
+            some_blocks(outcome),
+        )
     )
     needed, pending = ({}, []) if private is not None else _rows_by_method(last)
     show_verdict(outcome, dataset, needed)
     pending += show_hint(outcome)
-    show_table(outcome, dataset, errors=_shows_errors())
+    show_table(outcome, dataset, errors=BANDS in layers())
     show_ghosts(last)
     show_sharing(last)
     return pending
@@ -185,77 +306,6 @@ def _rows_by_method(last: state.Shown) -> tuple[dict[str, float], list[Future[An
         if is_known(answer) and answer.exception() is None
     }
     return known, still_open(answers.values())
-
-
-def _errors_of(result: Release | Refusal) -> StandardErrors | None:
-    """How far the numbers of a release may be off, where that is known. Public."""
-    return result.standard_errors if isinstance(result, Release) else None
-
-
-def _shows_errors() -> bool:
-    """Whether standard errors are shown, in the picture and in the table."""
-    return bool(st.session_state.get("errors", True))
-
-
-def _picture(
-    dataset: Dataset,
-    *,
-    nonprivate: Mixture | None = None,
-    private: Mixture | None = None,
-    errors: StandardErrors | None = None,
-    ghosts: Sequence[Mixture] = (),
-) -> None:
-    axes = (0, 1)
-    if dataset.n_features > 2:
-        left, right = st.columns(2)
-        first = left.selectbox("Across", dataset.columns, 0, key="across", bind="query-params")
-        others = [name for name in dataset.columns if name != first]
-        second = right.selectbox("Up", others, 0, key="up", bind="query-params")
-        axes = (dataset.columns.index(first), dataset.columns.index(second))
-    if errors is not None:
-        st.toggle(
-            "Show standard errors",
-            value=True,
-            key="errors",
-            bind="query-params",
-            persist_state="session",
-            help="Bands of two standard errors around the private mixture, and ± in the table: how "
-            "far its numbers may be off, by the sampling of the rows and the privacy noise "
-            "together. They may be shared. Where they cannot be seen they are narrower than the "
-            "line.",
-        )
-    # All ellipses, but only some thousand rows: drawing is no computation.
-    figure = mixtures_figure(
-        dataset.thumbnail,
-        true=dataset.truth,
-        nonprivate=nonprivate,
-        private=private,
-        errors=errors if _shows_errors() else None,
-        ghosts=ghosts,
-        axes=axes,
-        columns=dataset.columns,
-        n_rows=dataset.n_rows,
-    )
-    # Upright at the side, where it does not cover the legend.
-    figure.update_layout(modebar={"orientation": "v", "bgcolor": "rgba(0,0,0,0)"})
-    words = figure_alt_text(
-        dataset.n_rows,
-        true=dataset.truth,
-        nonprivate=nonprivate,
-        private=private,
-        axes=axes,
-        columns=dataset.columns,
-    )
-    if ghosts:
-        words += f" {ghosts_label(len(ghosts))}, drawn faintly."
-    st.plotly_chart(
-        figure, key="picture", config={"displaylogo": False, "scrollZoom": False}, alt=words
-    )
-    st.caption(
-        ":material/lock: For your eyes only: the picture shows rows. Click a name in the legend to "
-        "hide or show it"
-        + ("; ellipses lie at one and two standard deviations." if dataset.n_features > 1 else ".")
-    )
 
 
 _WRITERS: dict[str, Writer] = {
@@ -273,14 +323,14 @@ _WRITERS: dict[str, Writer] = {
     "most_k": str,
     "k": str,
     "epsilon": lambda value: f"{value:g}",
-    "delta": lambda value: f"{value:.0e}",
+    "delta": number_in_words,
     "auto": lambda on: str(on).lower(),
     "forgiving": lambda on: str(on).lower(),
     "alpha": lambda value: f"{value:g}",
     "t": str,
     "seeded": lambda on: str(on).lower(),
     "noise_seed": str,
-    "errors": lambda on: str(on).lower(),
+    "layers": str,
     "across": str,
     "up": str,
 }

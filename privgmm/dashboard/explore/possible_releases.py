@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Hashable
+from concurrent.futures import wait
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.jobs import Job, Ticket, redraw
+from privgmm.dashboard.shared.jobs import HEAVY, Job, Once, Ticket, redraw, repaint, this_session
 from privgmm.distances.parameters import dist_gmm
-from privgmm.learners.learner import Learner
 from privgmm.learners.registry import make_learner
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
@@ -82,25 +84,49 @@ def cloud_of(shown: state.Shown) -> Cloud | None:
     return value if isinstance(value, Cloud) and value.outcome is shown.outcome else None
 
 
-def _work(
-    ticket: Ticket, cloud: Cloud, model: Mixture, plan: Plan, learner: Learner | None, n_rows: int
-) -> None:
-    """Release from twin after twin; the seeds are fixed, so the same cloud comes each time."""
+TWINS = Once(most=2000)
+"""Results of twins: the same for every session that tries the same plan on the same mixture."""
 
-    def progress(_done: int, _total: int) -> None:
-        ticket.step(cloud.tried, cloud.wanted, f"{cloud.tried} of {cloud.wanted} twins")
 
-    for number in range(cloud.wanted):
-        progress(0, 0)
+@dataclasses.dataclass(frozen=True)
+class _Trial:
+    """What decides how a twin fares, but for its number: public, all of it."""
+
+    model: Mixture
+    plan: Plan
+    learner: str
+    n_rows: int
+
+    def result(self, number: int, owner: Hashable, ticket: Ticket) -> Mixture | None:
+        """What is released from a twin; None if that is refused. The seeds are fixed."""
+
+        def progress(_done: int, _total: int) -> None:
+            ticket.step(0, 1, "")
+
+        plan, model = self.plan, self.model
+        learner = None if plan.chooses_components else make_learner(self.learner, plan.n_components)
         rows_seed, noise_seed = np.random.SeedSequence([6023, number]).generate_state(2)
-        rows = model.sample(n_rows, rng=int(rows_seed))
-        result = release(rows, plan, learner=learner, rng=int(noise_seed), progress=progress).result
-        if isinstance(result, Release):
-            cloud.released.append(result.mixture)
-            if result.mixture.n_components == model.n_components:
-                cloud.errors.append(float(dist_gmm(result.mixture, model)))
-        else:
+        with HEAVY.turn(owner, ticket):
+            rows = model.sample(self.n_rows, rng=int(rows_seed))
+            found = release(rows, plan, learner=learner, rng=int(noise_seed), progress=progress)
+        return found.result.mixture if isinstance(found.result, Release) else None
+
+
+def _work(ticket: Ticket, cloud: Cloud, trial: _Trial, owner: Hashable) -> None:
+    """Release from twin after twin, taking turns with the other sessions."""
+    for number in range(cloud.wanted):
+        ticket.step(cloud.tried, cloud.wanted, f"{cloud.tried} of {cloud.wanted} twins")
+        asked = TWINS.ask((trial, number), functools.partial(trial.result, number, owner), 1.0)
+        while not asked.finished:
+            ticket.step(cloud.tried, cloud.wanted, f"{cloud.tried} of {cloud.wanted} twins")
+            wait([asked.future], 0.1)
+        mixture = asked.result()
+        if mixture is None:
             cloud.refused += 1
+            continue
+        cloud.released.append(mixture)
+        if mixture.n_components == trial.model.n_components:
+            cloud.errors.append(float(dist_gmm(mixture, trial.model)))
 
 
 def _begin(shown: state.Shown, model: Mixture) -> None:
@@ -109,14 +135,8 @@ def _begin(shown: state.Shown, model: Mixture) -> None:
         earlier.job.cancel()
     cloud = Cloud(shown.outcome, int(st.session_state["twins"]))
     plan, n_rows = shown.outcome.result.plan, shown.dataset.n_rows
-    learner = (
-        None if plan.chooses_components else make_learner(shown.settings.learner, plan.n_components)
-    )
-    cloud.job = Job(
-        functools.partial(
-            _work, cloud=cloud, model=model, plan=plan, learner=learner, n_rows=n_rows
-        )
-    )
+    trial = _Trial(model, plan, shown.settings.learner, n_rows)
+    cloud.job = Job(functools.partial(_work, cloud=cloud, trial=trial, owner=this_session()))
     st.session_state[_CLOUD] = cloud
 
 
@@ -139,7 +159,7 @@ def show_ghosts(shown: state.Shown) -> None:
         cloud = cloud_of(shown)
         if cloud is not None and cloud.running:
             cloud.drawn = cloud.tried
-            _watch(cloud)
+            repaint(functools.partial(_paint, cloud, st.empty()))
         else:
             row = st.container(horizontal=True, vertical_alignment="center")
             row.segmented_control(
@@ -165,15 +185,17 @@ def show_ghosts(shown: state.Shown) -> None:
                 st.error(str(problem), icon=":material/error:")
 
 
-@st.fragment(run_every=0.5)
-def _watch(cloud: Cloud) -> None:
+def _paint(cloud: Cloud, place: DeltaGenerator) -> None:
     """Progress and a way to stop; the page is redrawn with every tenth twin and at the end."""
     if not cloud.running or cloud.tried >= cloud.drawn + _REDRAW:
         redraw()
     if cloud.job is not None:
         told = cloud.job.progress
-        st.progress(told.share, text=told.text or "Starting…")
-        st.button("Stop", key="ghosts_stop", icon=":material/cancel:", on_click=cloud.job.cancel)
+        with place.container():
+            st.progress(told.share, text=told.text or "Starting…")
+            st.button(
+                "Stop", key="ghosts_stop", icon=":material/cancel:", on_click=cloud.job.cancel
+            )
 
 
 def _summary(cloud: Cloud) -> str:

@@ -10,13 +10,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from privgmm.arrays import Array, IntArray
 from privgmm.dashboard.shared.format import count_in_words, method_title, times_short
 from privgmm.dashboard.shared.state import Shown
 from privgmm.data.datasets import Dataset
-from privgmm.distances.matching import bottleneck_matching
-from privgmm.distances.parameters import dist_gmm
-from privgmm.distances.total_variation import gaussian_tv
+from privgmm.distances.parameters import dist_gmm, matched
 from privgmm.errors import PrivGMMError
 from privgmm.figures.mixtures import mixtures_figure
 from privgmm.mixture import Mixture
@@ -29,7 +26,6 @@ from privgmm.stages.standard_errors import StandardErrors
 __all__ = [
     "comparison_table",
     "error_of",
-    "matched",
     "nonprivate_of",
     "record",
     "show_sharing",
@@ -54,7 +50,7 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
         Rows each method would need at the same budget, as far as that is known.
     """
     if isinstance(outcome.result, Release):
-        _show_release(outcome.result, outcome, dataset)
+        _show_release(outcome.result)
     else:
         _show_refusal(outcome.result, dataset, needed)
     if outcome.result.seeded:
@@ -65,7 +61,7 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
         )
 
 
-def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
+def _show_release(result: Release) -> None:
     weak = result.budget.guess_ceiling > _WEAK
     st.success(
         f"**Released.** The private mixture may be shared. Whether one {result.unit} was replaced, "
@@ -73,7 +69,6 @@ def _show_release(result: Release, outcome: Outcome, dataset: Dataset) -> None:
         + (" Yet ε alone is a weak promise: choose a smaller one for real people." * weak),
         icon=":material/verified_user:",
     )
-    _show_numbers(outcome, dataset, result.mixture)
     _show_misfit(result)
     if result.sketch is not None:
         st.page_link(
@@ -173,27 +168,6 @@ def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -
         )
 
 
-def _show_numbers(outcome: Outcome, dataset: Dataset, private: Mixture) -> None:
-    left, right = st.columns(2)
-    budget = outcome.result.budget
-    left.metric("Spent in total", f"ε = {budget.epsilon:.4g}", help=f"with δ = {budget.delta:.3g}")
-    left.caption(f"δ = {budget.delta:.3g}")
-    mine = None if dataset.truth is None else error_of(private, dataset.truth)
-    if mine is None:
-        right.metric("Components", private.n_components)
-        return
-    baseline = nonprivate_of(outcome)
-    other = None if baseline is None or dataset.truth is None else error_of(baseline, dataset.truth)
-    right.metric(
-        "Error (dist_GMM to the truth)",
-        f"{mine:.3f}",
-        help="Largest difference in weight or exact total variation over matched components: "
-        "0 is perfect, 1 as wrong as can be (Definition 1.4)",
-    )
-    if other is not None:
-        right.caption(f"Without privacy: {other:.3f}")
-
-
 def error_of(mixture: Mixture, truth: Mixture) -> float | None:
     """dist_GMM to the truth, or None if the two have different numbers of components."""
     if mixture.n_components != truth.n_components:
@@ -207,26 +181,6 @@ def nonprivate_of(outcome: Outcome) -> Mixture | None:
         return outcome.curator.nonprivate()
     except PrivGMMError:
         return None
-
-
-def matched(mixture: Mixture, reference: Mixture) -> tuple[IntArray, Array]:
-    """Which component of the reference each is, and how far from it.
-
-    Returns
-    -------
-    partner : array (k,)
-    distance : array (k,)
-        ``max(|w - w'|, TV)``; the largest is dist_GMM (Definition 1.4).
-    """
-    variation = gaussian_tv(
-        mixture.means[:, None],
-        mixture.covariances[:, None],
-        reference.means[None],
-        reference.covariances[None],
-    )
-    table = np.maximum(variation, np.abs(mixture.weights[:, None] - reference.weights[None]))
-    partner = bottleneck_matching(table).permutation
-    return partner, table[np.arange(len(partner)), partner]
 
 
 def comparison_table(

@@ -7,8 +7,10 @@ import time
 import streamlit as st
 
 from privgmm.dashboard.film.film_data import DEMONSTRATIONS, FilmData, code_of, demonstration
+from privgmm.dashboard.film.player import show_player
 from privgmm.dashboard.film.scenes import SceneView, scene_view
 from privgmm.dashboard.shared import state
+from privgmm.dashboard.shared.format import escaped
 from privgmm.dashboard.shared.jobs import redraw
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, show_link, written
@@ -16,8 +18,15 @@ from privgmm.errors import PrivGMMError
 
 __all__ = ["SECONDS", "is_due", "page"]
 
-SECONDS = 4.0
-"""How long a scene stays when the film plays."""
+SECONDS = 7.0
+"""How long a scene stays when the film plays: to watch it, and to read the most of it."""
+
+_LOOK = """
+<style>
+[class*="st-key-film-picture"] .updatemenu-container { display: none; }
+</style>
+"""
+"""The picture's own buttons are out of sight: `player` has one for everybody."""
 
 _YOURS = "yours"
 _LABELS = {
@@ -29,15 +38,17 @@ _LABELS = {
 }
 _WRITERS: dict[str, Writer] = {"film": lambda name: _LABELS[name], "step": str}
 _KEPT, _PLAYING, _SINCE, _TURN = "film_data", "film_playing", "film_since", "film_turn"
+_STEPS = "film_steps"
 
 
 def page() -> None:
     """Draw the page."""
     link = frame(
         "How it works",
-        "A release as a film: what happens to the rows, one step at a time, with the line of the "
-        "paper's Algorithm 1 where there is one, and the code that ran.",
+        "One release as a film, step by step: what happens to the people's rows, the paper's own "
+        "words, and the code that ran.",
     )
+    st.html(_LOOK)
     film = _choose()
     step = _transport(film)
     _show(film, step)
@@ -70,36 +81,44 @@ def _choose() -> FilmData:
             kept = FilmData(last.dataset, last.outcome, learner=last.settings.learner)
             st.session_state[_KEPT] = kept
         st.caption(
-            f":material/person: The release on display in Explore, made from "
-            f"{last.settings.data_name}. Watching draws no noise and spends nothing."
+            f":material/person: Your last release in Explore ({escaped(last.settings.data_name)}). "
+            "Watching draws no noise and spends nothing."
         )
         return kept
     film = demonstration(chosen if chosen in DEMONSTRATIONS else names[-1])
     st.caption(
-        ":material/science: **Demonstration**: rows made up and noise drawn from fixed seeds, so "
-        "it is the same every time and protects nobody."
-        + ("" if last is not None else " Release something in Explore to film that instead.")
+        ":material/science: **Demonstration**: made-up people, and noise from a fixed seed, so "
+        "that it is the same every time."
+        + ("" if last is not None else " Release something in Explore to watch that instead.")
     )
     return film
 
 
 def _from_the_start() -> None:
-    st.session_state["step"] = 1
-    st.session_state[_PLAYING] = False
+    _go(1)
 
 
 def _go(step: int) -> None:
     st.session_state["step"] = step
     st.session_state[_PLAYING] = False
+    _count_step()
+
+
+def _count_step() -> None:
+    """Note that the visitor, or the film they play, has come to another scene."""
+    st.session_state[_STEPS] = st.session_state.get(_STEPS, 0) + 1
 
 
 def _stop() -> None:
     st.session_state[_PLAYING] = False
+    _count_step()
 
 
 def _play(last: int) -> None:
     playing = not st.session_state.get(_PLAYING, False)
     st.session_state[_PLAYING] = playing
+    if playing:
+        _count_step()
     if playing and st.session_state.get("step", 1) >= last:
         st.session_state["step"] = 1
 
@@ -120,6 +139,7 @@ def _transport(film: FilmData) -> int:
     back.button(
         "Back",
         icon=":material/skip_previous:",
+        shortcut="Left",
         disabled=step == 1,
         on_click=_go,
         args=(step - 1,),
@@ -136,6 +156,7 @@ def _transport(film: FilmData) -> int:
     forth.button(
         "Next",
         icon=":material/skip_next:",
+        shortcut="Right",
         disabled=step == last,
         on_click=_go,
         args=(step + 1,),
@@ -167,7 +188,16 @@ def _show(film: FilmData, step: int) -> None:
         words, picture = st.columns([1, 1.6], gap="medium")
     with words:
         _words(now, step)
-    with picture:
+    with picture, st.container(key=f"film-picture-{step}"):
+        if figure.frames:
+            with st.container(horizontal=True, vertical_alignment="center"):
+                with st.container(width="content"):
+                    show_player(
+                        f"film-picture-{step}",
+                        st.session_state.get(_STEPS, 0),
+                        key=f"player_{step}",
+                    )
+                st.caption(now.motion)
         st.plotly_chart(
             figure,
             key=f"film_{step}",
@@ -208,4 +238,5 @@ def _ticker(last: int) -> None:
     turn = min(int(st.session_state.get("step", 1)) + 1, last)
     st.session_state[_TURN] = turn
     st.session_state[_PLAYING] = turn < last
+    _count_step()
     redraw()

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from privgmm.arrays import IntArray
 from privgmm.dashboard.film.film_data import FilmData, Step
-from privgmm.dashboard.shared.format import chance_in_words
+from privgmm.dashboard.shared.format import chance_in_words, number_in_words
 from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import PrivGMMError
 from privgmm.figures import film as film_figures
@@ -44,6 +45,7 @@ from privgmm.stages.standard_errors import StandardErrors
 __all__ = ["SCENES", "SceneView", "scene_view"]
 
 LOCKED = ":material/lock: For the curator's eyes only"
+_MOST_COUNTED = 3000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,8 @@ class SceneView:
         What in the picture may be shared.
     code : tuple of callable
         The functions that did it, in the order they ran.
+    motion : str
+        What the picture shows while it moves; empty if it stands still.
     """
 
     title: str
@@ -78,6 +82,7 @@ class SceneView:
     alt: str
     sharing: str
     code: tuple[Callable[..., Any], ...]
+    motion: str = ""
 
 
 def scene_view(film: FilmData, number: int) -> SceneView:
@@ -125,6 +130,7 @@ def _blocks(film: FilmData, _: Step) -> SceneView:
         "each block is spread over all of the data.",
         sharing=f"{LOCKED}: the picture shows rows.",
         code=(deal,),
+        motion="Rows are dealt to five of the blocks, like cards.",
     )
 
 
@@ -162,6 +168,7 @@ def _fits(film: FilmData, _: Step) -> SceneView:
         "five are coloured as in the step before.",
         sharing=f"{LOCKED}: a fit can follow any one of its rows anywhere.",
         code=(_fitting(learner.name, fits.n_components),),
+        motion="The fits pile up, block by block.",
     )
 
 
@@ -207,6 +214,14 @@ def _distances(film: FilmData, _: Step) -> SceneView:
     )
 
 
+def _counting(film: FilmData) -> IntArray | None:
+    """Votes while they are counted; None for so many blocks that a browser would stutter."""
+    distances = film.outcome.curator.distances
+    if len(distances) > _MOST_COUNTED:
+        return None
+    return votes_figures.counted_so_far(distances <= film.plan.tau)
+
+
 def _votes(film: FilmData, _: Step) -> SceneView:
     counts, test = film.outcome.curator.votes, film.plan.test
     reading = test.read_votes(counts)
@@ -217,10 +232,11 @@ def _votes(film: FilmData, _: Step) -> SceneView:
         r"r/2z\}\big|$, $\;Q \leftarrow \frac1t \sum_i q_i$.",
         ours=test.words.statistic,
         numbers=reading.numbers,
-        figure=lambda: votes_figures.votes_figure(counts, test),
+        figure=lambda: votes_figures.votes_figure(counts, test, so_far=_counting(film)),
         alt=reading.words,
         sharing=f"{LOCKED}: {test.words.letter} has no noise yet.",
         code=test.counted_by,
+        motion="Votes are counted, block by block.",
     )
 
 
@@ -262,6 +278,7 @@ def _test(film: FilmData, _: Step) -> SceneView:
         sharing=f"{LOCKED}, except for the answer: "
         f"“{'released' if verdict.passed else 'refused'}” may be shared.",
         code=(type(test).standing, type(test).examine),
+        motion="Other noise first, then the noise that was drawn.",
     )
 
 
@@ -301,10 +318,10 @@ def _mask(film: FilmData, step: Step) -> SceneView:
     levels = space.noise().values()
     return SceneView(
         title="Mask it",
-        words="Noise in the mixture's own units: a wide component gets wide noise, a narrow one "
-        "narrow noise, so **no bounds on the data are needed**. The faint outlines are other "
-        "draws that might have come out instead: nobody can tell from one of them whether the "
-        "blue one moved by γ." + _after_mask(step),
+        words="Noise is added in the mixture's own units: wide noise for a wide component, narrow "
+        "noise for a narrow one. So **no bounds on the data are needed**. Grey outlines might have "
+        "come out instead. Whoever sees one of them cannot tell whether the blue mixture was moved "
+        "by one person." + _after_mask(step),
         line=r"**Line 9.** Return $\widetilde Y = \mathcal{B}(Y_j)$. Algorithm 2: mask each "
         r"component, e.g. $\Sigma^{1/2}(I + \eta G)(I + \eta G)^\top \Sigma^{1/2}$, permute, "
         "normalise.",
@@ -318,8 +335,8 @@ def _mask(film: FilmData, step: Step) -> SceneView:
             Number("Moved", f"{moved:.3f}", "dist_GMM between before and after; 0 not, 1 wholly"),
             Number(
                 "Spent",
-                f"ε = {budget.epsilon:.3g}",
-                f"By the whole release, with δ = {budget.delta:.3g}",
+                f"ε = {number_in_words(budget.epsilon, 3)}",
+                f"By the whole release, with δ = {number_in_words(budget.delta, 3)}",
             ),
         ),
         figure=lambda: film_figures.mask_figure(
@@ -327,9 +344,10 @@ def _mask(film: FilmData, step: Step) -> SceneView:
         ),
         alt="Before and after the mask, and forty other draws of the noise as faint outlines. "
         + figure_alt_text(private=masked, columns=film.dataset.columns),
-        sharing=f"{LOCKED}: the picture shows what was masked. The solid orange mixture alone is "
-        "private and may be shared.",
+        sharing=f"{LOCKED}: the picture shows what was masked. Only the orange mixture may be "
+        "shared.",
         code=(type(space).mask,),
+        motion="The noise shakes the mixture. Each draw leaves a grey ghost.",
     )
 
 
@@ -361,9 +379,9 @@ def _refinement(film: FilmData, step: Step) -> SceneView:
         ]
     return SceneView(
         title="Polish with all rows",
-        words="Seen through the masked mixture, which is public by now, unbounded rows become "
-        "bounded: a row far from every component counts for nothing. So noisy sums over **all** "
-        "rows, not over blocks, can pull the coarse mixture to where the data is.",
+        words="The masked mixture is public now. Measured against it, every row has a limited "
+        "effect: a row far from all components counts for nothing. So noisy sums over **all** "
+        "rows, not over blocks, pull the mixture back to where the rows are.",
         line="**Not in the paper.** The theorem ends with the mask; this step spends what the plan "
         "kept for it.",
         ours="",
@@ -373,9 +391,10 @@ def _refinement(film: FilmData, step: Step) -> SceneView:
         ),
         alt="The mixture after the mask and after refinement. "
         + figure_alt_text(true=truth, private=final, columns=film.dataset.columns),
-        sharing=":material/public: Both orange mixtures are private and may be shared"
+        sharing=":material/public: The grey and the orange mixture are private and may be shared"
         + ("." if truth is None else "; the true one is known because the rows are made up."),
         code=(refine,),
+        motion="It snaps back to where the rows are.",
     )
 
 
@@ -460,6 +479,7 @@ def _frame_rows(film: FilmData, step: Step) -> SceneView:
         "its coordinates.",
         sharing=_FRAME_SHARING,
         code=(PreparedFrame.draw if film.plan.votes else Frame.published,),
+        motion="The frame grows around the rows.",
     )
 
 
@@ -503,6 +523,7 @@ def _projections(film: FilmData, step: Step) -> SceneView:
         sharing=f"{LOCKED}: the grey bars show rows. The orange curves and their bands may be "
         "shared.",
         code=(feature_sums,),
+        motion="Waves are added up, from slow to fast.",
     )
 
 
@@ -546,6 +567,7 @@ def _tomogram(film: FilmData, step: Step) -> SceneView:
         sharing=":material/public: Nothing here shows rows: the noisy waves, and all that is made "
         "from them, may be shared.",
         code=(PreparedSketch.draw,),
+        motion="The picture comes together, direction by direction.",
     )
 
 
@@ -615,6 +637,7 @@ def _sketch_fit(film: FilmData, step: Step) -> SceneView:
         "errors. " + figure_alt_text(private=mixture, columns=film.dataset.columns),
         sharing=":material/public: Nothing here shows rows: the fit may be shared.",
         code=(PrivateSketch.choice if step.stage.choose else PathSearch.upto,),
+        motion="From the frame to the best fit. The way there is drawn, not recorded.",
     )
 
 
@@ -685,9 +708,10 @@ def _finish(film: FilmData, step: Step) -> SceneView:
         ),
         alt="The first fit and the released mixture, with bands of two standard errors. "
         + figure_alt_text(true=truth, private=final, columns=film.dataset.columns),
-        sharing=":material/public: All that is orange is private and may be shared"
+        sharing=":material/public: All that is grey or orange is private and may be shared"
         + ("." if truth is None else "; the true mixture is known because the rows are made up."),
         code=(PreparedFinish.draw,),
+        motion="From the first fit to the release.",
     )
 
 

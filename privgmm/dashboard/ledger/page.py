@@ -23,34 +23,37 @@ from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.sliders import DELTAS
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.figures.ledger import spending_alt_text, spending_figure
-from privgmm.ledger.history import Entry, Standing
-from privgmm.privacy.composition import added
+from privgmm.ledger.history import Entry, History, Standing
+from privgmm.methods import registry
+from privgmm.privacy.composition import added, total
 from privgmm.records.bundle import bundle_bytes
 from privgmm.records.receipt import receipt_text
 
 __all__ = ["page", "show_spent"]
 
 _PROBLEM = "ledger_problem"
+_ROUNDING = 1e-9
 
 _REFUSAL = """
-A refusal says that the blocks did not agree, or that there were too few rows to look at. That may
-hang on a single row: if refusals were free, somebody could ask again and again, and read off from
-the answers *released* and *refused* whether you are in the data. So the answer itself is noisy and
-has its price, the same for both verdicts, and it is written down **before** the noise is drawn. A
-release that was killed half-way counts too: its noise may have been seen.
+A refusal says that the blocks did not agree, or that there were too few rows. A single row can
+decide that. If refusals were free, somebody could ask again and again, and learn from the answers
+*released* and *refused* whether you are in the data. So the answer itself is noisy and has a price,
+the same for both answers. It is written down **before** the noise is drawn. A release that was
+stopped half-way counts too: somebody may have seen its noise.
 """
 _TOTAL = """
-Each answer gives a little away, and what is given away adds up. The plain rule adds all ε and all
-δ. But the worst case of one answer is rarely the worst case of the next: bad luck averages out.
-Rényi differential privacy keeps track of how all losses are distributed *together* and pays for
-rare bad luck only once, at the end. The total is then closer to the square root of the number of
-answers than to the number itself. Both hold; the ledger takes the smaller.
+Each answer reveals a little, and this adds up. The simple rule adds all ε and all δ. But the worst
+case of one answer is rarely the worst case of the next: bad luck averages out. Rényi differential
+privacy keeps track of all losses *together* and pays for rare bad luck only once, at the end. The
+total then grows about like the square root of the number of answers. Both rules are right; the
+ledger takes the smaller number.
 """
 _CAP = """
-With a cap the ledger itself says no: a release that would pass it is not made, no noise is drawn,
-and nothing is spent. Set it before the first release. A cap cannot be raised or taken away; that
-is its point.
+With a cap the ledger itself says no: a release that would go over it is not made, no noise is
+drawn, and nothing is spent. Set it before the first release. A cap cannot be raised or removed:
+that is why people can rely on it.
 """
+_ASKED = "ledger_cap_asked"
 
 
 def page() -> None:
@@ -107,7 +110,7 @@ def _show(account: Account) -> None:
         else "Made-up or shipped rows are nobody's: this account ends with the session."
     )
     if entries:
-        _numbers(standing, added(history.spends))
+        _numbers(standing, history)
         st.plotly_chart(
             spending_figure(entries, cap=standing.cap),
             key="spending",
@@ -115,6 +118,8 @@ def _show(account: Account) -> None:
             alt=spending_alt_text(entries, cap=standing.cap),
         )
         st.dataframe(_table(entries), hide_index=True, key="spends")
+        for method in dict.fromkeys(entry.method for entry in entries):
+            _explain_less(method)
         _exports(account, history.export(), standing)
     else:
         st.info("Nothing has been spent on these rows.", icon=":material/savings:")
@@ -122,25 +127,32 @@ def _show(account: Account) -> None:
     _receipts(account, [entry.number for entry in entries])
 
 
-def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
+def _numbers(standing: Standing, history: History) -> None:
+    """All totals at one delta: the cap's, or without a cap the sum of all deltas."""
+    parts = added(history.spends)
+    at = parts.delta if standing.cap is None else standing.cap.delta
+    together = total(history.spends, at)
     boxes = st.container(horizontal=True, key="totals")
-    cost = standing.total or sum_of_parts
+    same = f"at δ = {number_in_words(at, 3)}"
     boxes.metric(
         "Together",
-        f"ε = {cost.epsilon:.3g}",
-        f"δ = {cost.delta:.3g}",
+        f"ε = {number_in_words(together.epsilon)}",
+        same,
         delta_color="off",
         delta_arrow="off",
-        help="What all answers give away together: the joint Rényi account, or the sum if that "
+        help="What all answers reveal together: the joint Rényi account, or the sum if that "
         "is less. It holds if all were planned before the first result was seen",
     )
+    fits = parts.delta <= at * (1 + _ROUNDING)
     boxes.metric(
         "Sum of the parts",
-        f"ε = {sum_of_parts.epsilon:.3g}",
-        f"δ = {sum_of_parts.delta:.3g}",
+        f"ε = {number_in_words(parts.epsilon)}" if fits else "none",
+        same,
         delta_color="off",
         delta_arrow="off",
-        help="All ε and all δ added up: holds also if some were planned in view of others",
+        help=f"All ε and all δ added up (δ: {number_in_words(parts.delta, 3)}): this holds also if "
+        "some were planned after a look at others"
+        + ("" if fits else ". Their δ is more than the δ of the cap, so it says nothing there"),
     )
     if (ceiling := standing.ceiling) is not None:
         boxes.metric(
@@ -156,14 +168,14 @@ def _numbers(standing: Standing, sum_of_parts: Budget) -> None:
         left = standing.remaining
         boxes.metric(
             "Left under the cap",
-            "nothing" if left is None else f"ε = {left.epsilon:.3g}",
-            None if left is None else f"δ = {left.delta:.3g}",
+            "nothing" if left is None else f"ε = {number_in_words(left.epsilon)}",
+            None if left is None else f"with δ = {number_in_words(left.delta, 3)}",
             delta_color="off",
             delta_arrow="off",
-            help="One more release of this size surely fits, however it is made. Beside others, "
-            "a release whose method keeps a Rényi account counts for less than its ε.",
+            help="One more release with this ε and δ certainly fits, however it is made. Many "
+            "releases cost less together than their ε added up, so more may fit.",
         )
-        boxes.metric("More like the last", f"{standing.more or 0:,}", help="So many surely fit")
+        boxes.metric("More like the last", f"{standing.more or 0:,}", help="So many certainly fit")
 
 
 def _when(text: str) -> str:
@@ -177,12 +189,18 @@ def _table(entries: Sequence[Entry]) -> pd.DataFrame:
             "Nr": range(1, len(entries) + 1),
             "Answer": [entry.verdict.capitalize() for entry in entries],
             "ε": [float(f"{entry.budget.epsilon:.4g}") for entry in entries],
-            "δ": [f"{entry.budget.delta:.2g}" for entry in entries],
+            "δ": [number_in_words(entry.budget.delta, 2) for entry in entries],
             "Method": [method_title(entry.method) for entry in entries],
             "Noise": ["from a seed: not private" if e.seeded else "fresh" for e in entries],
             "When": [_when(entry.intended) for entry in entries],
         }
     )
+
+
+def _explain_less(name: str) -> None:
+    """Why a method is charged less than it was given, where it is."""
+    if name in registry.choices() and (why := registry.get(name).spends_less):
+        st.caption(f":material/info: **{method_title(name)}.** {why}")
 
 
 def _exports(account: Account, rows: list[dict[str, Any]], standing: Standing) -> None:
@@ -209,9 +227,13 @@ def _cap(account: Account, standing: Standing) -> None:
             st.error(escaped(problem), icon=":material/error:")
         if standing.cap is not None:
             st.markdown(
-                f"**Cap: ε = {standing.cap.epsilon:g}, δ = {standing.cap.delta:g}.** What would "
-                "pass it is not released; nothing is drawn then, and nothing spent."
+                f"**Cap: {_budget(standing.cap)}.** A release that would go over it is not made: "
+                "nothing is drawn then, and nothing spent."
             )
+            return
+        asked = st.session_state.get(_ASKED)
+        if asked is not None and asked[0] is account:
+            _confirm(account, asked[1])
             return
         st.markdown("**No cap**")
         st.markdown(_CAP)
@@ -224,22 +246,61 @@ def _cap(account: Account, standing: Standing) -> None:
                 "Most δ in total",
                 DELTAS,
                 DELTAS.index(1e-5),
-                format_func=lambda value: f"{value:.0e}",
+                format_func=number_in_words,
                 key="cap_delta",
                 width=160,
             )
             inputs.form_submit_button(
-                "Set this cap", icon=":material/lock:", on_click=_set_cap, args=(account,)
+                "Set this cap…", icon=":material/lock:", on_click=_ask_for_cap, args=(account,)
             )
 
 
-def _set_cap(account: Account) -> None:
+def _budget(budget: Budget) -> str:
+    return f"ε = {number_in_words(budget.epsilon)}, δ = {number_in_words(budget.delta)}"
+
+
+def _confirm(account: Account, cap: Budget) -> None:
+    """Whether it is meant: Enter in a field is pressed easily, and a cap stays for good."""
+    st.warning(
+        f"**Set the cap {_budget(cap)} for good?** It holds for everybody who uses these rows, and "
+        "nobody can raise or remove it.",
+        icon=":material/lock:",
+    )
+    spent = account.ledger().total(cap.delta)
+    if spent is not None and not cap.covers(spent):
+        st.markdown(
+            f"The answers so far cost {_budget(spent)} together, more than this cap: no further "
+            "release will be possible."
+        )
+    buttons = st.container(horizontal=True)
+    buttons.button(
+        "Set it for good",
+        key="cap_set",
+        type="primary",
+        icon=":material/lock:",
+        on_click=_set_cap,
+        args=(account, cap),
+    )
+    buttons.button("Not now", key="cap_not", on_click=_forget_cap)
+
+
+def _ask_for_cap(account: Account) -> None:
     state = st.session_state
+    cap = Budget(float(state["cap_epsilon"]), float(state["cap_delta"]))
+    state[_ASKED] = account, cap
+
+
+def _forget_cap() -> None:
+    st.session_state.pop(_ASKED, None)
+
+
+def _set_cap(account: Account, cap: Budget) -> None:
+    _forget_cap()
     try:
-        account.ledger(cap=Budget(float(state["cap_epsilon"]), float(state["cap_delta"])))
+        account.ledger(cap=cap)
     except InvalidInput as problem:
         # Somebody else set another one first.
-        state[_PROBLEM] = str(problem)
+        st.session_state[_PROBLEM] = str(problem)
 
 
 def _receipts(account: Account, numbers: list[int]) -> None:
@@ -309,9 +370,11 @@ def show_spent(account: Account) -> None:
         answers = "1 answer" if standing.spends == 1 else f"{standing.spends} answers"
         words = (
             f"{answers} so far from these rows{where}, released or refused; used in all: "
-            f"ε = {number_in_words(standing.total.epsilon)}, "
-            f"δ = {number_in_words(standing.total.delta)}."
+            f"{_budget(standing.total)}."
         )
+        last = account.entries[-1].method
+        if last in registry.choices() and (why := registry.get(last).spends_less):
+            words += f" {method_title(last)}: {why[0].lower()}{why[1:]}"
     if standing.cap is not None:
         left = standing.remaining
         words += " The cap leaves " + (
@@ -323,9 +386,9 @@ def show_spent(account: Account) -> None:
     for found in account.look_alikes():
         st.warning(
             escaped(
-                f"These rows have {found.likeness} as others on this machine "
-                f"({found.history.standing().total_in_words}), which are in an account of their "
-                "own. If they are about the same people, what is spent on both adds up for them."
+                f"These rows have {found.likeness} as others on this machine, which have their own "
+                f"account ({found.history.standing().total_in_words}). If both are about the same "
+                "people, what is spent on both adds up for them."
             ),
             icon=":material/group:",
         )

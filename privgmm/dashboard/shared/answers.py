@@ -7,23 +7,31 @@ may not, so questions are put to one `Board` that all sessions share.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from concurrent.futures import Future
 
 from privgmm.dashboard.shared.jobs import Board
 from privgmm.errors import InvalidInput
 from privgmm.methods import registry
+from privgmm.methods.method import Outlook
+from privgmm.methods.plan import Plan
 from privgmm.methods.planner import Answer, plan_for
 from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
-from privgmm.methods.searching import first_step, rounded_up
-from privgmm.methods.what_if import feasible, rows_for
+from privgmm.methods.searching import first_step
+from privgmm.methods.what_if import feasible, rows_for, rows_told
+from privgmm.mixture import Mixture
+from privgmm.records.notebook import DEFAULT_LEARNER
 
 __all__ = [
     "BOARD",
     "EPSILONS",
     "SIZES",
+    "Outlook",
     "Remedies",
     "answer_to",
+    "chance_for",
+    "explained",
     "fewest_rows",
     "remedies_for",
     "rows_needed",
@@ -64,19 +72,43 @@ def answer_to(request: PlanRequest) -> Future[Answer]:
     return BOARD.ask(("plan", request), lambda: plan_for(request))
 
 
+@functools.lru_cache(maxsize=256)
+def explained(plan: Plan) -> str:
+    """`Plan.explain`, worked out once: a page that is drawn again must not price its plan again."""
+    return plan.explain()
+
+
 def _plans_for_enough_only(request: PlanRequest) -> bool:
     """Whether a plan is made only where the rows will do, so that no plan tells how many will."""
     return request.automatic and registry.get(request.method).plans_only_for_enough
 
 
+def _rows_by(request: PlanRequest, plan: Plan) -> float:
+    """Rows to tell of a plan that the request asked for: the number that a refusal would name."""
+    method = registry.get(plan.method)
+    promised = method.error_is_promised and plan.votes
+    usual = request.but(
+        method=plan.method,
+        n_rows=None,
+        n_blocks=None,
+        alpha=plan.alpha if promised else None,
+        forgiving=request.forgiving and method.takes_forgiving,
+    )
+    return rows_told(plan, rows_for(usual), request.n_rows)
+
+
 def _rows_needed(request: PlanRequest) -> float:
     if _plans_for_enough_only(request):
         return rows_for(request)
-    return rounded_up(plan_for(request).plan.rows_needed())
+    return _rows_by(request, plan_for(request).plan)
 
 
 def rows_needed(request: PlanRequest) -> Future[float]:
-    """Rows that a release takes at these settings (well separated components, 95 % of runs)."""
+    """Rows that a release takes at these settings (well separated components, 95 % of runs).
+
+    The Planner, the command line and a refusal name the same number for the same question. For rows
+    whose mixture is known, `chance_for` says how likely a release of just these is.
+    """
     # a search for the fewest rows has the same answer however many there are
     asked = request.but(n_rows=None) if _plans_for_enough_only(request) else request
     return BOARD.ask(("rows", asked), lambda: _rows_needed(asked))
@@ -92,7 +124,45 @@ def _passes(request: PlanRequest) -> bool:
         return False
     if answer.shortage:
         return False
-    return not request.by_hand or rounded_up(answer.plan.rows_needed()) <= request.rows
+    return not request.by_hand or _rows_by(request, answer.plan) <= request.rows
+
+
+def _outlook(request: PlanRequest, truth: Mixture | None, learner: str) -> Outlook:
+    answer = plan_for(request)
+    plan, n = answer.plan, request.rows
+    if n < plan.least_units:
+        return Outlook(0.0, None)
+    method = registry.get(plan.method)
+    if truth is not None:
+        return method.outlook(plan, truth, n, learner=learner)
+    typical = method.prospect(request.but(method=plan.method)) if request.automatic else None
+    if typical is None or typical.plan is None:
+        return Outlook(plan.pass_probability(n), None)
+    return Outlook(typical.pass_probability, typical.error, typical.error_band)
+
+
+def chance_for(
+    request: PlanRequest, truth: Mixture | None, learner: str = DEFAULT_LEARNER
+) -> Future[Outlook]:
+    """How likely the plan for these settings releases, and the error to expect.
+
+    Parameters
+    ----------
+    request : PlanRequest
+        With its rows.
+    truth : Mixture or None
+        The mixture behind generated rows, which may have another number of components than are
+        asked for: then the forecast is for just these rows, overlap and all. None for other rows:
+        then it is for well separated components.
+    learner : str
+        What fits the blocks.
+
+    Notes
+    -----
+    The future ends in `InvalidInput` where there is no plan at all, with the same words as
+    `answer_to`. Only public numbers and the mixture go in, no row.
+    """
+    return BOARD.ask(("chance", request, truth, learner), lambda: _outlook(request, truth, learner))
 
 
 def _first(requests: Sequence[PlanRequest]) -> PlanRequest | None:

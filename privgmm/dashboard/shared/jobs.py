@@ -1,9 +1,11 @@
 """Work beside the pages: jobs of one session, questions of all sessions, and how pages wait.
 
 A page reruns in a fraction of a second or it feels broken, so what takes longer is done in threads
-that end with the process. There are two kinds of such work, and one way to wait for both:
+that end with the process. There are some kinds of such work, and one way to wait for all of them:
 
 - a `Job` belongs to one session: it tells its progress and can be cancelled;
+- a `Line` gives turns to what is heavy: few at a time, round robin between sessions;
+- `Once` does work that several sessions ask for once, and hands the result to all of them;
 - a `Board` answers questions that any session may ask, each worked out once;
 - a page draws what is known by now, and `watch` runs it again once there is more. `beside` does
   both for a part of a page that needs a single answer.
@@ -11,27 +13,42 @@ that end with the process. There are two kinds of such work, and one way to wait
 
 from __future__ import annotations
 
+import bisect
+import contextlib
+import dataclasses
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from privgmm.ledger.cautions import ordinal
 
 __all__ = [
     "BOARD",
     "GRACE",
+    "HEAVY",
     "Board",
     "Cancelled",
     "Job",
+    "Line",
+    "Once",
     "Progress",
     "Ticket",
     "beside",
+    "follow",
     "is_known",
     "patience",
+    "place_clock",
     "redraw",
+    "repaint",
     "still_open",
+    "this_session",
     "watch",
 ]
 
@@ -148,6 +165,155 @@ class Job(Generic[T]):
         return self._future.result(timeout)
 
 
+# ------------------------------------------------------------------------ turns between sessions
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class _Place:
+    """A place in the line: served by rounds, and within a round in the order of arrival."""
+
+    round: int
+    number: int
+
+
+class Line:
+    """Turns for heavy work: a few at a time, and every session's next turn before anybody's second.
+
+    Parameters
+    ----------
+    places : int
+        How many work at once.
+
+    Notes
+    -----
+    Fair queueing by rounds. Whoever joins gets the round that is being served, or the one after
+    the last of the same owner, whichever is later. So somebody who asks for a hundred turns waits
+    after each for all others who have one to wait for, and nobody is passed by more than once.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._round, self._arrived = 0, 0
+        self._waiting: list[_Place] = []
+        self._last: dict[Hashable, int] = {}
+        self._moved = threading.Condition()
+
+    @contextlib.contextmanager
+    def turn(self, owner: Hashable, ticket: Ticket) -> Iterator[None]:
+        """Wait for a turn, telling the place in the line, and give it back at the end.
+
+        Raises `Cancelled`, and leaves the line, if the ticket is stopped before it is one's turn.
+        """
+        with self._moved:
+            place = self._join(owner)
+            try:
+                while not (self._free and self._waiting[0] == place):
+                    ticket.step(0, 1, _in_line(self._waiting.index(place) + 1))
+                    self._moved.wait(_LOOK)
+            except BaseException:
+                self._leave(place)
+                raise
+            self._free -= 1
+            self._round = place.round
+            self._leave(place)
+        try:
+            yield
+        finally:
+            with self._moved:
+                self._free += 1
+                self._moved.notify_all()
+
+    def _join(self, owner: Hashable) -> _Place:
+        place = _Place(max(self._round, self._last.get(owner, -1) + 1), self._arrived)
+        self._arrived += 1
+        # those whose turns are over are forgotten
+        self._last = {one: last for one, last in self._last.items() if last >= self._round}
+        self._last[owner] = place.round
+        bisect.insort(self._waiting, place)
+        return place
+
+    def _leave(self, place: _Place) -> None:
+        self._waiting.remove(place)
+        self._moved.notify_all()
+
+
+_LOOK = 0.25
+"""Seconds after which whoever waits looks again whether to stop."""
+
+
+def _in_line(place: int) -> str:
+    """What to say to whoever waits.
+
+    >>> _in_line(1), _in_line(3)
+    ('Waiting for others: you are next.', 'Waiting for others: you are 3rd in line.')
+    """
+    if place == 1:
+        return "Waiting for others: you are next."
+    return f"Waiting for others: you are {ordinal(place)} in line."
+
+
+HEAVY = Line(min(4, 1 + (os.cpu_count() or 1)))
+"""For releases of all sessions: one more than processors, as each at times waits for the rest."""
+
+
+def this_session() -> Hashable:
+    """What tells the session of the page that is drawn from others: whose turn it is."""
+    context = get_script_run_ctx()
+    return None if context is None else context.session_id
+
+
+class Once:
+    """Work that several sessions ask for: done once, by whoever comes first, for all.
+
+    Nobody can stop it for the others, so it runs to its end; who does not want it any more stops
+    following it. What failed is done anew when asked for again.
+
+    Parameters
+    ----------
+    most : float
+        How much is remembered, in the units of `weight`.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._jobs: OrderedDict[Hashable, tuple[Job[Any], float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def ask(self, key: Hashable, work: Callable[[Ticket], T], weight: float) -> Job[T]:
+        """The work of this name, under way or done; `work` does it if it is new."""
+        with self._lock:
+            known = self._jobs.get(key)
+            if known is not None and not (known[0].finished and known[0].problem() is not None):
+                self._jobs.move_to_end(key)
+                return known[0]
+            job = Job(work)
+            self._jobs[key] = job, weight
+            self._forget()
+            return job
+
+    def _forget(self) -> None:
+        """Drop what was not asked for the longest time; never what is under way."""
+        total = sum(weight for _, weight in self._jobs.values())
+        for key, (job, weight) in list(self._jobs.items())[:-1]:
+            if total <= self._most:
+                return
+            if job.finished:
+                del self._jobs[key]
+                total -= weight
+
+
+def follow(job: Job[T], ticket: Ticket, *, stoppable: bool = True) -> T:
+    """Wait for a job of all, telling its progress as one's own.
+
+    Raises `Cancelled` if the ticket is stopped meanwhile, unless it is not `stoppable`.
+    """
+    tell = ticket.step if stoppable else ticket.tell
+    while not job.finished:
+        tell(*job.progress)
+        wait([job.future], 0.1)
+    return job.result()
+
+
 # -------------------------------------------------------------------- questions of any session
 
 
@@ -262,12 +428,66 @@ def redraw() -> NoReturn:
     st.rerun()
 
 
-@st.fragment(run_every=0.5)
+class _Drawn(threading.local):
+    """What the page that is being drawn in this thread has asked its clock for."""
+
+    place: DeltaGenerator | None = None
+    pending: tuple[Future[Any], ...] = ()
+    painters: tuple[Callable[[], None], ...] = ()
+
+
+_DRAWN = _Drawn()
+_TICK = 0.4
+"""Seconds between two looks at what is under way."""
+
+
+def place_clock() -> None:
+    """Give the page its clock, before anything else on it; every page has one, at the same place.
+
+    A part that redraws itself by the clock is a fragment, and its browser may send one more tick
+    when the page has been drawn without it: the server then logs that there is no such fragment.
+    There is one clock for all parts of all pages, so a late tick finds it, and does nothing.
+    """
+    _DRAWN.place, _DRAWN.pending, _DRAWN.painters = st.empty(), (), ()
+    _wind(None)
+
+
+def _wind(seconds: float | None, paint: Callable[[], None] | None = None) -> None:
+    if _DRAWN.place is not None:
+        with _DRAWN.place:
+            st.fragment(_tick, run_every=seconds)(_DRAWN.pending, _DRAWN.painters, paint)
+
+
+def _tick(
+    pending: Sequence[Future[Any]],
+    painters: Sequence[Callable[[], None]],
+    newest: Callable[[], None] | None,
+) -> None:
+    """What the clock does: of all parts at a tick, of the newest while the page is drawn."""
+    context = get_script_run_ctx()
+    st.html(_NOTHING)
+    ticking = context is not None and bool(context.fragment_ids_this_run)
+    if ticking and any(answer.done() for answer in pending):
+        redraw()
+    for paint in painters:
+        if ticking or paint is newest:
+            paint()
+
+
 def watch(pending: Sequence[Future[Any]]) -> None:
     """Redraw the page as soon as one of the answers is there."""
-    if any(answer.done() for answer in pending):
-        redraw()
-    st.html(_NOTHING)
+    if pending:
+        _DRAWN.pending += tuple(pending)
+        _wind(_TICK)
+
+
+def repaint(paint: Callable[[], None]) -> None:
+    """Draw a part of the page now, and again at every tick of the clock.
+
+    It draws into a place of its own (``st.empty``), and may call `redraw`.
+    """
+    _DRAWN.painters += (paint,)
+    _wind(_TICK, paint)
 
 
 def beside(key: Hashable, work: Callable[[], T], saying: str) -> T | None:

@@ -13,7 +13,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.compile_kernels import warm
-from privgmm.dashboard.shared.lessons import pin_question
+from privgmm.dashboard.shared.glossary import show_glossary
+from privgmm.dashboard.shared.jobs import place_clock
+from privgmm.dashboard.shared.lessons import pin_question, show_lessons
 
 __all__ = ["PAGES", "Page", "frame", "slider_ends"]
 
@@ -32,6 +34,7 @@ PAGES: tuple[Page, ...] = (
     Page("pages/How_it_works.py", "How it works", ":material/movie:"),
     Page("pages/Theorem_1_8.py", "Theorem 1.8", ":material/compare:"),
     Page("pages/Planner.py", "Planner", ":material/calculate:"),
+    Page("pages/Compare.py", "Compare", ":material/leaderboard:"),
     Page("pages/Audit.py", "Audit", ":material/verified_user:"),
     Page("pages/Ledger.py", "Ledger", ":material/receipt_long:"),
 )
@@ -41,7 +44,7 @@ _SECONDS_FIRST = 2.0
 
 _LOOK = """
 <style>
-.block-container { padding-top: 3.9rem; padding-bottom: 4rem; max-width: 1500px; }
+.block-container { padding: 3.7rem 2.5rem 4rem 2.5rem; max-width: 1500px; }
 .privgmm-ends { display: flex; justify-content: space-between; font-size: 0.8rem;
   opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
 [data-testid="stMetricValue"] { font-size: 1.45rem; }
@@ -65,6 +68,46 @@ _LOOK = """
 @media (max-width: 1200px) { .block-container:has(.st-key-rail)
   { padding-left: 2rem; padding-right: 2rem; } }
 [class*="st-key-hidden-"] { display: none; }
+h1 { font-size: 1.75rem !important; line-height: 1.25 !important; padding: 0.2rem 0 !important; }
+@media (max-width: 1200px) { h1 { font-size: 1.4rem !important; } }
+[data-testid="stSidebarHeader"] { height: 2.6rem; min-height: 2.6rem; }
+.st-key-explore > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
+  { flex-wrap: nowrap; gap: 1.2rem; }
+.st-key-explore > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:first-child
+  { flex: 0 0 18.5rem; min-width: 0; width: 18.5rem; }
+.st-key-explore > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child
+  { flex: 1 1 0; min-width: 0; }
+@media (max-width: 1200px) {
+  .st-key-explore > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:first-child
+    { flex-basis: 15.5rem; width: 15.5rem; }
+  .block-container:has(.st-key-explore) { padding-left: 1.2rem; padding-right: 1.2rem; }
+  .privgmm-band .cell .note:last-child { display: none; }
+}
+@media (max-width: 640px) {
+  .st-key-explore > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
+    { flex-wrap: wrap; flex-direction: column-reverse; }
+  .st-key-explore > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:first-child,
+  .st-key-explore > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:last-child
+    { flex: 1 1 auto; width: 100%; }
+}
+[class*="st-key-shut-"], [data-testid="stLayoutWrapper"]:has(> [class*="st-key-shut-"])
+  { display: none; }
+.st-key-settings_rail [data-testid="stSlider"] { margin-bottom: -0.5rem; }
+.privgmm-band { display: flex; flex-wrap: wrap; gap: 0.4rem 1.6rem; align-items: center;
+  border-radius: 0.5rem; border-left: 0.35rem solid #8a8a94; padding: 0.55rem 0.9rem;
+  background: rgba(128, 128, 136, 0.12); line-height: 1.3; }
+.privgmm-band.yes { border-left-color: #009E73; background: rgba(0, 158, 115, 0.13); }
+.privgmm-band.no { border-left-color: #2583C4; background: rgba(37, 131, 196, 0.14); }
+.privgmm-band .what { font-size: 1.3rem; font-weight: 700; }
+.privgmm-band .number { font-size: 1.25rem; font-weight: 600; }
+.privgmm-band .note { font-size: 0.85rem; opacity: 0.82; }
+.privgmm-band .mark { font-size: 0.85rem; font-weight: 600; }
+.privgmm-answer { border-radius: 0.5rem; padding: 0.6rem 1.2rem; margin-top: 0.2rem;
+  background: rgba(0, 158, 115, 0.13); font-size: 1.05rem; line-height: 1.45;
+  overflow-wrap: anywhere; }
+.privgmm-answer i { opacity: 0.8; }
+.privgmm-links { margin: 0; padding-left: 1.1rem; }
+.privgmm-links li { margin: 0.15rem 0; }
 .privgmm-lesson { border-left: 0.3rem solid #D55E00; background: rgba(213, 94, 0, 0.10);
   border-radius: 0.5rem; padding: 0.9rem 1.2rem; margin-top: 0.4rem;
   font-size: 1.15rem; line-height: 1.45; overflow-wrap: anywhere; }
@@ -73,6 +116,13 @@ _LOOK = """
 </style>
 """
 
+_PROJECTOR = """
+<style>
+html { font-size: 20px; }
+[data-testid="stSidebar"], [data-testid="stExpandSidebarButton"] { display: none !important; }
+</style>
+"""
+"""For the back row: larger type, and nothing beside the page."""
 
 _TAB = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24">'
@@ -96,24 +146,50 @@ def frame(title: str, lead: str) -> DeltaGenerator:
     """
     st.set_page_config(page_title=f"{title} · privgmm", page_icon=_TAB, layout="wide")
     st.html(_LOOK)
+    projector = bool(st.session_state.get("projector")) or _said("projector")
+    if projector:
+        st.html(_PROJECTOR)
     with st.sidebar:
+        place_clock()
         st.markdown("### :material/shield_lock: privgmm")
-        st.caption("Gaussian mixtures under differential privacy, with no bounds on the data.")
         # Streamlit knows no pages, not even the first, until there is a second.
         for page in PAGES if len(PAGES) > 1 else ():
             st.page_link(page.path, label=page.label, icon=page.icon)
-        st.divider()
+        show_lessons()
+        show_glossary()
+        st.toggle(
+            "Projector: large type",
+            key="projector",
+            bind="query-params",
+            persist_state="session",
+            help="For a class: larger type, and this bar out of the way. It can be left by a "
+            "button on top of the page.",
+        )
         st.caption(
-            "After Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
+            "Gaussian mixtures under differential privacy, with no bounds on the data. After "
+            "Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
             "Gaussian Mixture Models* (2023). Everything runs on this machine; no data leaves it."
         )
     _start_compiling()
     pin_question()
     row = st.container(horizontal=True, vertical_alignment="center", key="top")
     row.title(title, anchor=False)
-    place = row.container(width="content")
+    place = row.container(width="content", horizontal=True)
+    if projector:
+        place.button(
+            "Leave large type", key="leave_projector", icon=":material/close:", on_click=_leave
+        )
     st.markdown(lead)
     return place
+
+
+def _said(name: str) -> bool:
+    """Whether the address turns something on, before its widget is drawn."""
+    return st.query_params.get(name) == "true"
+
+
+def _leave() -> None:
+    st.session_state["projector"] = False
 
 
 @functools.cache

@@ -1,9 +1,13 @@
-"""Links: the whole state of a page in one address, and lessons that pin a question on top.
+"""Links: the whole state of a page in one address, lessons, and the path of a class.
 
 Every widget's key is its name in the address. A link with ``lesson`` in it hides the controls
-and shows ``question`` above the page: one address sets the scene for a class. Pages put their
-controls in `controls_panel`, say with `scene_line` what a lesson has set, and call `show_link`
-last, with the names they use and how each is written.
+and shows ``question`` above the page: one address sets the scene for a class. It may leave chosen
+controls in sight (``show``), ask for a prediction first (``predict``) and hold an answer to be
+revealed (``answer``). A link with ``class`` in it is a step of the ready-made path through all
+pages: its words are in `CLASS`, and Next leads on.
+
+Pages put their controls in `controls_panel`, say with `scene_line` what a lesson has set, and call
+`show_link` last, with the names they use and how each is written.
 """
 
 from __future__ import annotations
@@ -17,13 +21,16 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 __all__ = [
+    "CLASS",
     "LESSONS",
     "Lesson",
     "Writer",
+    "class_link",
     "controls_panel",
     "current_lesson",
     "link_to",
     "pin_question",
+    "revealed",
     "scene_line",
     "show_lessons",
     "show_link",
@@ -31,19 +38,174 @@ __all__ = [
 ]
 
 _LONGEST = 400
+_MOST_PREDICTIONS = 5
+_WORDS = ("lesson", "question", "predict", "answer", "show", "class")
+"""What an address holds of a lesson."""
 
 Writer = Callable[[Any], str]
 """How a widget's value is written in the address: as the widget shows it."""
 
 
 class Lesson(NamedTuple):
-    """A scene for a class: its words, what the controls hold, and on which page (its address)."""
+    """A scene for a class.
+
+    Parameters
+    ----------
+    title, question : str
+    values : mapping of str to str
+        What the controls hold, as an address holds it.
+    page : str
+        Its address; empty for Explore.
+    predictions : tuple of str
+        What one may predict, before anything is revealed.
+    answer : str
+        Revealed on request.
+    visible : tuple of str
+        Keys of controls that stay in sight.
+    number : str
+        Its place in the class; empty if it has none.
+    """
 
     title: str
     question: str
     values: Mapping[str, str]
     page: str = ""
+    predictions: tuple[str, ...] = ()
+    answer: str = ""
+    visible: tuple[str, ...] = ()
+    number: str = ""
 
+    @property
+    def file(self) -> str:
+        """The page's file beside app.py."""
+        return f"pages/{self.page}.py" if self.page else "app.py"
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is kept back until it is revealed."""
+        return bool(self.predictions or self.answer)
+
+
+CLASS: tuple[Lesson, ...] = (
+    Lesson(
+        "One person in a crowd",
+        "Two data sets differ in one person only. You see what was published, with NO noise. "
+        "Which data set was it made from?",
+        {"audit": "Guess", "audit_epsilon": "1", "person": "outlier", "noise": "off"},
+        "Audit",
+        ("I will guess like a coin", "I will be right more often", "I will always be right"),
+        "Without noise one person far away gives herself away every time. Switch the noise on and "
+        "play again: now nobody can be right much more often than a coin, however clever.",
+        ("noise", "person"),
+        "1",
+    ),
+    Lesson(
+        "What does privacy cost?",
+        "10,000 people in two groups. How far will the noise of ε = 1 move what is published?",
+        {
+            "source": "Generate",
+            "kind": "Well separated",
+            "true_k": "2",
+            "d": "2",
+            "n": "10,000",
+            "data_seed": "1",
+            "method": "Auto",
+            "k": "2",
+            "auto": "true",
+            "auto_k": "false",
+            "forgiving": "false",
+            "epsilon": "1",
+            "delta": "10⁻⁶",
+            "seeded": "false",
+            "learner": "Maximum likelihood (EM)",
+        },
+        "",
+        ("One cannot see it", "A little, but one can see it", "Out of the picture"),
+        "One can hardly see it: use “Differences ×10”. Now drag ε to 0.1, and then the rows down "
+        "to 1,000. Each person counts for one row in 10,000, and noise that hides one row hides "
+        "little else.",
+        ("epsilon", "n"),
+        "2",
+    ),
+    Lesson(
+        "How can that be?",
+        "Blocks of people are fitted apart, they vote, and noise is added to what they agree on. "
+        "Which step hides a single person?",
+        {"film": "A sketch", "step": "1"},
+        "How_it_works",
+        ("Dealing people into blocks", "The vote", "The noise"),
+        "All three together: one person is in one block only, so one vote at most changes, and so "
+        "little noise is enough to hide it. Press Play, then step through it again.",
+        ("film",),
+        "3",
+    ),
+    Lesson(
+        "“No” is an answer, and costs too",
+        "The same people, by the paper's own constants. What will come out?",
+        {
+            "source": "Generate",
+            "kind": "Well separated",
+            "true_k": "2",
+            "d": "2",
+            "n": "10,000",
+            "data_seed": "1",
+            "method": "Paper",
+            "k": "2",
+            "auto": "true",
+            "auto_k": "false",
+            "forgiving": "false",
+            "epsilon": "1",
+            "delta": "10⁻⁶",
+            "seeded": "false",
+            "learner": "Maximum likelihood (EM)",
+        },
+        "",
+        ("The same mixture", "A worse one", "Nothing"),
+        "Nothing: with these constants it takes about 10¹⁸ people. Press Release and look at what "
+        "was spent: whether the answer is yes or no can itself depend on one person, so “no” has "
+        "its price as well. Then choose the method Auto.",
+        ("method",),
+        "4",
+    ),
+    Lesson(
+        "When are two clouds the same?",
+        "Two Gaussians, drawn far too far apart. How often would the best guess tell from which of "
+        "them a row was drawn?",
+        {"zoom": "1,000×"},
+        "Theorem_1_8",
+        ("About half of the time", "Three times in four", "Nearly always"),
+        "About half of the time: as often as a coin. Theorem 1.8 says why that can be read off the "
+        "parameters: the distance of two clouds and the distance of their parameters bound each "
+        "other, in any number of columns.",
+        ("zoom",),
+        "5",
+    ),
+    Lesson(
+        "How many people does it take?",
+        "ε = 1 takes a number of people. How many does ε = 0.5 take?",
+        {"solve": "Rows", "components": "2", "columns": "2", "budget": "1"},
+        "Planner",
+        ("As many", "About twice as many", "Four times as many"),
+        "About twice as many. What has to be hidden is one person in n, so half the ε asks for "
+        "twice the people. Turn on What if and see which method needs the fewest.",
+        ("budget", "whatif"),
+        "6a",
+    ),
+    Lesson(
+        "What did this class spend?",
+        "Every Release you pressed is written down here, refusals too. Do two releases of ε = 1 "
+        "cost 2?",
+        {},
+        "Ledger",
+        ("More than 2", "Exactly 2", "2 or less"),
+        "2 or less. Adding all ε is always right, but bad luck rarely strikes twice, and the "
+        "account takes the smaller of two proved totals. Rehearsals are not in it: they were made "
+        "from people who do not exist.",
+        (),
+        "6b",
+    ),
+)
+"""Twenty minutes through all pages, in this order."""
 
 LESSONS: tuple[Lesson, ...] = (
     Lesson(
@@ -78,7 +240,7 @@ LESSONS: tuple[Lesson, ...] = (
         "Could you tell?",
         "B holds one row that lies a million away. Guess ten times whether the release came from "
         "A or from B: how often are you right, and how often would a coin be?",
-        {"audit": "Guess", "audit_epsilon": "1", "neighbours": "An outlier"},
+        {"audit": "Guess", "audit_epsilon": "1", "person": "outlier", "noise": "on"},
         "Audit",
     ),
     Lesson(
@@ -98,29 +260,144 @@ LESSONS: tuple[Lesson, ...] = (
 )
 
 
+def class_link(number: int) -> str:
+    """The address of a step of the class, without the server: the first is number 1."""
+    lesson = CLASS[number - 1]
+    return f"{lesson.page}?{urlencode({**lesson.values, 'class': str(number)})}"
+
+
+def _step() -> int | None:
+    """The step of the class in the address, if there is one."""
+    said = st.query_params.get("class", "")
+    return int(said) if said.isascii() and said.isdigit() and 0 < int(said) <= len(CLASS) else None
+
+
 def current_lesson() -> Lesson | None:
     """The lesson in the address, if there is one."""
-    title = st.query_params.get("lesson", "")
-    question = st.query_params.get("question", "")
-    if not title and not question:
+    number = _step()
+    if number is not None:
+        return CLASS[number - 1]
+    said = {name: st.query_params.get(name, "")[:_LONGEST] for name in _WORDS}
+    if not said["lesson"] and not said["question"]:
         return None
-    return Lesson(title[:_LONGEST], question[:_LONGEST], {})
+    predictions = tuple(p[:_LONGEST] for p in st.query_params.get_all("predict") if p)
+    return Lesson(
+        said["lesson"],
+        said["question"],
+        {},
+        "",
+        predictions[:_MOST_PREDICTIONS],
+        said["answer"],
+        tuple(key for key in said["show"].split(",") if key.isidentifier()),
+    )
+
+
+def _seal(lesson: Lesson) -> str:
+    """Where the session remembers that this lesson's answer was revealed."""
+    return f"revealed {lesson.title} {lesson.question}"
+
+
+def revealed() -> bool:
+    """Whether nothing is kept back: there is no lesson, or it keeps back nothing any more.
+
+    A lesson without a prediction and an answer keeps its picture back until the release.
+    """
+    lesson = current_lesson()
+    return lesson is None or bool(st.session_state.get(_seal(lesson)))
 
 
 def pin_question() -> None:
-    """Show the lesson's question on top of the page. Its words come from outside: escaped."""
+    """Show the lesson on top of the page. Its words come from outside: escaped."""
     lesson = current_lesson()
     if lesson is None:
         return
+    place = f"{lesson.number} · " if lesson.number else ""
     with st.container(key="lesson"):
         st.html(
             '<div class="privgmm-lesson" role="note">'
-            f"<b>{html.escape(lesson.title)}</b><div>{html.escape(lesson.question)}</div></div>"
+            f"<b>{html.escape(place + lesson.title)}</b>"
+            f"<div>{html.escape(lesson.question)}</div></div>"
         )
+        with st.container(horizontal=True, vertical_alignment="bottom", key="lesson_row"):
+            if lesson.waits:
+                _ask(lesson)
+            _lead_on()
+        if lesson.waits and revealed():
+            _show_answer(lesson)
+        if lesson.visible:
+            st.html(_left_in_sight(lesson.visible))
+
+
+def _ask(lesson: Lesson) -> None:
+    """A prediction, and the button that reveals the answer."""
+    guess = None
+    if lesson.predictions:
+        guess = st.segmented_control(
+            "Your prediction",
+            lesson.predictions,
+            key=_prediction(lesson),
+            persist_state="session",
+        )
+    if revealed():
+        return
+    st.button(
+        "Reveal",
+        key="reveal",
+        type="primary",
+        icon=":material/visibility:",
+        disabled=bool(lesson.predictions) and guess is None,
+        help="Make a prediction first" if lesson.predictions and guess is None else None,
+        on_click=_reveal,
+        args=(_seal(lesson),),
+    )
+
+
+def _prediction(lesson: Lesson) -> str:
+    return f"prediction {lesson.title} {lesson.question}"
+
+
+def _show_answer(lesson: Lesson) -> None:
+    """What was kept back, and what was predicted."""
+    guess = st.session_state.get(_prediction(lesson))
+    said = f" You said: {html.escape(str(guess))}." if guess else ""
+    st.html(
+        f'<div class="privgmm-answer" role="status">{html.escape(lesson.answer)}<i>{said}</i></div>'
+    )
+
+
+def _reveal(seal: str) -> None:
+    st.session_state[seal] = True
+
+
+def _lead_on() -> None:
+    """Back and Next, in the class."""
+    number = _step()
+    if number is None:
+        return
+    if number > 1 and st.button("Back", key="class_back", icon=":material/arrow_back:"):
+        _go(number - 1)
+    if number < len(CLASS) and st.button(
+        f"Next: {CLASS[number].title}", key="class_next", icon=":material/arrow_forward:"
+    ):
+        _go(number + 1)
+
+
+def _go(number: int) -> None:
+    lesson = CLASS[number - 1]
+    st.switch_page(lesson.file, query_params={**lesson.values, "class": str(number)})
+
+
+def _left_in_sight(keys: Sequence[str]) -> str:
+    """The look of panels in which only some controls are shown."""
+    others = "".join(f":not(.st-key-{key})" for key in keys)
+    return (
+        '<style>[class*="st-key-partly-"] [data-testid="stElementContainer"]'
+        f"{others} {{ display: none; }}</style>"
+    )
 
 
 def controls_panel(name: str, *, border: bool = True) -> DeltaGenerator:
-    """A container for controls, out of sight in a lesson.
+    """A container for controls, out of sight in a lesson but for those that it leaves visible.
 
     The widgets stay on the page, unseen: what they hold comes from the address, as always.
 
@@ -130,13 +407,14 @@ def controls_panel(name: str, *, border: bool = True) -> DeltaGenerator:
         Of the panel, different for each on a page.
     border : bool
     """
-    hidden = current_lesson() is not None
-    return st.container(border=border, key=f"{'hidden' if hidden else 'panel'}-{name}")
+    lesson = current_lesson()
+    kind = "panel" if lesson is None else "partly" if lesson.visible else "hidden"
+    return st.container(border=border and lesson is None, key=f"{kind}-{name}")
 
 
 def leave_lesson() -> None:
     """Give the controls back."""
-    for name in ("lesson", "question"):
+    for name in _WORDS:
         if name in st.query_params:
             del st.query_params[name]
 
@@ -178,8 +456,11 @@ def link_to(
     *,
     title: str = "",
     question: str = "",
+    predictions: Sequence[str] = (),
+    answer: str = "",
+    visible: Sequence[str] = (),
 ) -> str:
-    """An address with these values in it.
+    """An address with these values in it, as a lesson if there is a title or a question.
 
     Examples
     --------
@@ -189,6 +470,12 @@ def link_to(
     pairs: dict[str, str | list[str]] = dict(values)
     if title or question:
         pairs |= {"lesson": title or "Lesson", "question": question}
+        said: dict[str, str | list[str]] = {
+            "predict": list(predictions),
+            "answer": answer,
+            "show": ",".join(visible),
+        }
+        pairs |= {name: value for name, value in said.items() if value}
     slash = "" if base.rstrip("/").count("/") > 2 else "/"
     return f"{base.rstrip('/')}{slash}?{urlencode(pairs, doseq=True)}"
 
@@ -223,17 +510,63 @@ def show_link(values: Mapping[str, str | list[str]]) -> None:
             max_chars=_LONGEST,
             placeholder="What do you expect to happen?",
         )
+        predictions = st.text_input(
+            "Predictions to choose from, if any",
+            key="lesson_predictions",
+            max_chars=_LONGEST,
+            placeholder="Yes; no; it depends",
+            help="Separated by semicolons",
+        )
+        answer = st.text_input(
+            "Answer, to be revealed",
+            key="lesson_answer",
+            max_chars=_LONGEST,
+            placeholder="None",
+        )
+        visible = st.multiselect(
+            "Controls that stay in sight", list(values), key="lesson_visible", placeholder="None"
+        )
         if title or question:
-            address = link_to(base, values, title=title or "Lesson", question=question or "")
+            address = link_to(
+                base,
+                values,
+                title=title or "Lesson",
+                question=question or "",
+                predictions=[part.strip() for part in predictions.split(";") if part.strip()],
+                answer=answer,
+                visible=visible,
+            )
             st.code(address, language=None, wrap_lines=True)
 
 
 def show_lessons() -> None:
-    """Links to ready-made lessons."""
-    with st.expander("Lessons", icon=":material/school:"):
-        for lesson in LESSONS:
-            query = link_to(
-                "", lesson.values, title=lesson.title, question=lesson.question
-            ).removeprefix("/")
-            st.markdown(f"[{lesson.title}]({lesson.page}{query})")
-            st.caption(lesson.question)
+    """Links to the class and to ready-made lessons; each opens the page anew."""
+    with st.expander("A class in 20 minutes", icon=":material/school:"):
+        _show_links(
+            [
+                (f"{lesson.number} · {lesson.title}", class_link(number))
+                for number, lesson in enumerate(CLASS, 1)
+            ]
+        )
+    with st.expander("Lessons", icon=":material/menu_book:"):
+        _show_links(
+            [
+                (
+                    lesson.title,
+                    lesson.page
+                    + link_to(
+                        "", lesson.values, title=lesson.title, question=lesson.question
+                    ).removeprefix("/"),
+                )
+                for lesson in LESSONS
+            ]
+        )
+
+
+def _show_links(links: Sequence[tuple[str, str]]) -> None:
+    """In the same tab: a link in Markdown would open another."""
+    lines = "".join(
+        f'<li><a href="./{html.escape(address)}" target="_self">{html.escape(words)}</a></li>'
+        for words, address in links
+    )
+    st.html(f'<ul class="privgmm-links">{lines}</ul>')

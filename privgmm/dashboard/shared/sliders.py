@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from privgmm.dashboard.shared.answers import EPSILONS
-from privgmm.dashboard.shared.format import all_of
+from privgmm.dashboard.shared.format import all_of, number_in_words
 from privgmm.dashboard.shared.layout import slider_ends
 from privgmm.methods import registry
 from privgmm.methods.request import DEFAULT_ALPHA
@@ -53,17 +53,27 @@ def choose_epsilon(
 
 def choose_delta(key: str) -> float:
     """The chance of failure."""
+    _read_as_written_before(key)
     value = st.select_slider(
         "Failure chance δ",
         DELTAS,
         1e-6,
-        format_func=lambda value: f"{value:.0e}",
+        format_func=number_in_words,
         key=key,
         bind="query-params",
         persist_state="session",
-        help="The chance with which the promise may fail: well below one over the rows.",
+        help="How much of the promise may fail: keep it far below one divided by the rows.",
     )
     return float(value)
+
+
+def _read_as_written_before(key: str) -> None:
+    """Links once said 1e-06 where they say 10⁻⁶ now."""
+    known = {f"{value:.0e}": value for value in DELTAS}
+    said = st.query_params.get(key, "")
+    if said in known and key not in st.session_state:
+        del st.query_params[key]
+        st.session_state[key] = known[said]
 
 
 def choose_alpha(key: str, *, remark: str) -> float:
@@ -76,7 +86,7 @@ def choose_alpha(key: str, *, remark: str) -> float:
         key=key,
         bind="query-params",
         persist_state="session",
-        help=f"How far the noise may move the mixture. {remark}",
+        help=f"How far the noise may move what the blocks agree on. {remark}",
     )
     slider_ends("more exact", "fewer rows")
     return float(value)
@@ -86,7 +96,7 @@ def choose_forgiving(key: str) -> bool:
     """Whether to allow for real data, with the methods that can."""
     able = [method.title for method in registry.all_methods() if method.takes_forgiving]
     return st.toggle(
-        "Forgiving: allow for real data",
+        "Allow for real data",
         key=key,
         bind="query-params",
         persist_state="session",

@@ -51,7 +51,7 @@ WRITERS: dict[str, Writer] = {
 STANDARD = PlaneGaussian(0.0, 0.0, 1.0, 1.0, 0.0)
 START = (PlaneGaussian(-0.8, -0.4, 1.5, 0.9, -30.0), PlaneGaussian(0.6, 0.5, 1.2, 1.1, 60.0))
 PRESETS: dict[str, tuple[PlaneGaussian, PlaneGaussian, str]] = {
-    "Start again": (*START, "The pair the page opens with"),
+    "Start again": (*START, "The pair that the page starts with"),
     "Means only": (
         STANDARD,
         PlaneGaussian(0.8, 0.0, 1.0, 1.0, 0.0),
@@ -97,14 +97,32 @@ class Pair(NamedTuple):
         return Pair(self.mean2, self.cov2, self.mean1, self.cov1)
 
 
-def show_board(first: PlaneGaussian, second: PlaneGaussian) -> None:
-    """The picture to drag in."""
+def show_board(
+    first: PlaneGaussian, second: PlaneGaussian, line: tuple[float, float, float, float], zoom: int
+) -> None:
+    """The picture to drag in.
+
+    Parameters
+    ----------
+    first, second : PlaneGaussian
+    line : tuple of float
+        Two points (x, y, x, y) of a line to show.
+    zoom : int
+        How many times larger than it is the difference is drawn: said on the board.
+    """
     st.markdown(
         "**Drag and stretch**",
         help="Move the numbered centres; pull the small handles to stretch and turn. With the "
         "keyboard: Tab to a handle, then arrow keys; or type the numbers.",
     )
-    drag_pair(first, second, key=_DRAG, on_move=_moved)
+    drag_pair(
+        first,
+        second,
+        line=line,
+        note="" if zoom == 1 else f"drawn {zoom:,} times too far apart",
+        key=_DRAG,
+        on_move=_moved,
+    )
 
 
 def hand_rests() -> bool:

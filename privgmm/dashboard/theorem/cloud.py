@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.lessons import Writer, controls_panel
 from privgmm.dashboard.theorem.board import STANDARD, ZOOMS, load
 from privgmm.dashboard.theorem.drag import PlaneGaussian
@@ -82,10 +83,10 @@ def show_cloud(known: TVBounds, swapped_delta: float) -> None:
         alt=band_alt_text(shown, pair=known),
     )
     st.caption(
-        "Click a dot to see its pair. Filled star: your pair; open star: the same with first and "
-        "second swapped (Remark 1.9). Grey: TV ≥ 1/600, where the theorem says nothing. The "
-        f"dashed lines, {LOWEST:.4f} Δ and {HIGHEST:.4f} Δ, bound TV as TV → 0; they were found "
-        "numerically and are not proved."
+        "Click a dot to see its pair. Filled star: your pair. Open star: the same pair with first "
+        "and second swapped (Remark 1.9). Grey: TV ≥ 1/600, where the theorem says nothing. The "
+        f"dashed lines are {LOWEST:.4f} Δ and {HIGHEST:.4f} Δ: between them lies every TV that we "
+        "found as TV → 0. They are computed, not proved."
     )
     chosen = chosen_dot(event, everything)
     if chosen is not None:
@@ -121,13 +122,13 @@ def _clicked(cloud: PairCloud, index: int) -> None:
     second = PlaneGaussian(
         float(mean[0]), float(mean[1]), math.sqrt(cov[0, 0]), math.sqrt(cov[1, 1]), 0.0
     )
-    notes = ["Seen where the first Gaussian is standard."]
+    notes = ["In units that make the first Gaussian a standard one."]
     if zoom > 1:
-        notes.append(f"The difference is drawn {zoom:,} times larger.")
+        notes.append(f"**Drawn {zoom:,} times too far apart.**")
     if d > 2:
         notes.append(f"Of {d} coordinates, the two that differ most.")
     if d == 1:
-        notes.append("The second coordinate is there to be seen only.")
+        notes.append("The second coordinate is only there to draw an ellipse.")
     with st.container(border=True):
         picture, words = st.container(key="sharing").columns([1.4, 1])
         picture.plotly_chart(
@@ -137,8 +138,8 @@ def _clicked(cloud: PairCloud, index: int) -> None:
             alt=pair_alt_text(mean, cov),
         )
         words.markdown(
-            f"**The pair you clicked**\n\n{d} dimension{'s' * (d > 1)}  \nΔ = {delta:.4g}  \n"
-            f"TV = {tv:.4g}  \nTV/Δ = {tv / delta:.4f}"
+            f"**The pair you clicked**\n\n{d} dimension{'s' * (d > 1)}  \nΔ = "
+            f"{number_in_words(delta)}  \nTV = {number_in_words(tv)}  \nTV/Δ = {tv / delta:.4f}"
         )
         words.caption(" ".join(notes))
         words.button(

@@ -1,5 +1,6 @@
 // Two Gaussians as ellipses with handles. `data` holds ten numbers (x, y, along, across, turn;
-// twice), the limits within which they may move, and the number of the last report heard.
+// twice), the limits within which they may move, a line and a note to show, and the number of the
+// last report heard.
 
 const EVERY = 150; // milliseconds between reports while the hand moves
 const SVG = "http://www.w3.org/2000/svg";
@@ -24,7 +25,9 @@ function build(stage) {
     make(svg, "line", { class: "grid", x1: i, x2: i, y1: -4, y2: 4 });
     make(svg, "line", { class: "grid", y1: i, y2: i, x1: -4, x2: 4 });
   }
-  const board = { svg, pair: null, held: null, sequence: 0, sent: 0, timer: null, parts: [] };
+  const line = make(svg, "line", { class: "line" });
+  const note = make(svg, "text", { class: "note", x: 0, y: 3.68 });
+  const board = { svg, line, note, pair: null, held: null, sequence: 0, sent: 0, timer: null, parts: [] };
   NAMES.forEach((name, g) => {
     const group = make(svg, "g", { class: name });
     const part = {
@@ -153,6 +156,10 @@ export default function (component) {
   const board = stage.board;
   board.send = setStateValue;
   board.limits = data.limits;
+  board.note.textContent = data.note;
+  ["x1", "y1", "x2", "y2"].forEach((end, i) => {
+    board.line.setAttribute(end, i % 2 ? -data.line[i] : data.line[i]);
+  });
   // An answer to an earlier report must not pull the hand back.
   if (board.pair && (board.held || board.timer !== null || data.sequence < board.sequence)) return;
   board.pair = [...data.pair];

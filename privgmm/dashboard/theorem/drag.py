@@ -103,13 +103,24 @@ def _gaussian(numbers: list[float]) -> PlaneGaussian:
 
 
 def drag_pair(
-    first: PlaneGaussian, second: PlaneGaussian, *, key: str, on_move: Callable[[], None]
+    first: PlaneGaussian,
+    second: PlaneGaussian,
+    *,
+    line: tuple[float, float, float, float],
+    note: str,
+    key: str,
+    on_move: Callable[[], None],
 ) -> None:
-    """Draw the pair and call `on_move` when the hand has moved it; see `moved`."""
+    """Draw the pair and call `on_move` when the hand has moved it; see `moved`.
+
+    `line` is drawn dotted through two points (x, y, x, y), and `note` is written below.
+    """
     _COMPONENT(
         key=key,
         data={
             "pair": [*dataclasses.astuple(first), *dataclasses.astuple(second)],
+            "line": list(line),
+            "note": note,
             "sequence": _report(key).get("sequence", 0),
             "limits": {"reach": REACH, "least": NARROWEST_SPREAD, "most": WIDEST_SPREAD},
         },
@@ -153,6 +164,9 @@ svg {{ display: block; width: 100%; height: auto; border-radius: 8px; user-selec
 .handle:active {{ cursor: grabbing; }}
 text {{ font: 600 0.33px var(--st-font, sans-serif); fill: #fff; text-anchor: middle;
   dominant-baseline: central; pointer-events: none; }}
+.note {{ font-size: 0.36px; fill: var(--st-text-color); }}
+.line {{ stroke: var(--st-text-color); stroke-width: 0.04; stroke-dasharray: 0.02 0.14;
+  stroke-linecap: round; }}
 """
 
 _JS = Path(__file__).with_name("drag.js").read_text(encoding="utf-8")

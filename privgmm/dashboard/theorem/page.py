@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.jobs import redraw
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
@@ -21,6 +22,8 @@ from privgmm.dashboard.theorem.board import (
     type_pair,
 )
 from privgmm.dashboard.theorem.cloud import show_cloud
+from privgmm.dashboard.theorem.drag import REACH
+from privgmm.dashboard.theorem.overlap import clearest_shadow, show_overlap
 from privgmm.distances.bounds import (
     PREMISE,
     TVBounds,
@@ -37,6 +40,15 @@ __all__ = ["bounds_table", "page"]
 
 _WHOLE = "theorem_whole_page"
 _WRITERS: dict[str, Writer] = {**board.WRITERS, **cloud.WRITERS, "guess": str}
+_LOOK = """
+<style>
+.st-key-halves > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
+  { flex-wrap: wrap; }
+.st-key-halves > * > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]
+  { min-width: min(100%, 21rem); }
+</style>
+"""
+"""Board and picture side by side only where both are wide enough to be read."""
 _GUESSES = ("near Δ/200", "half way", "near Δ/√2")
 
 
@@ -47,6 +59,7 @@ def page() -> None:
         "Theorem 1.8 compares two answers: **TV**, how well anyone could tell them apart, and "
         "**Δ**, how much their parameters differ. If TV < 1/600, then Δ/200 ≤ TV ≤ Δ/√2.",
     )
+    st.html(_LOOK)
     st.session_state[_WHOLE] = True
     try:
         pair = _board()
@@ -66,22 +79,22 @@ def _board() -> Pair:
 
     While the hand moves only this part runs; the picture of all pairs follows when it rests.
     """
-    left, right = st.container(key="split").columns([1, 1.3], gap="medium")
-    with right:
-        summary = st.container()
+    left, right = st.container(key="halves").columns([1, 1.15], gap="medium")
+    with left:
+        place = st.container(border=True)
         with controls_panel("pair", border=False):
             zoom = choose_zoom()
             first, second = type_pair()
         scene_line(f"The board shows the difference {zoom:,} times larger than it is.")
-    with left:
-        with st.container(border=True):
-            show_board(first, second)
-        _guess()
-    pair = Pair.seen_through(first, second, zoom)
-    with summary:
-        known = theorem_1_8(*pair)
+    drawn, pair = (Pair.seen_through(first, second, scale) for scale in (1, zoom))
+    shadow, known = clearest_shadow(drawn), theorem_1_8(*pair)
+    with place:
+        show_board(first, second, shadow.ends(2 * REACH), zoom)
+    with right:
+        show_overlap(shadow, float(gaussian_tv(*drawn)), float(known.tv), zoom)
         _numbers(known)
         _verdict(known, zoom)
+        _guess()
     if not st.session_state[_WHOLE] and hand_rests():
         redraw()
     return pair
@@ -89,22 +102,25 @@ def _board() -> Pair:
 
 def _numbers(known: TVBounds) -> None:
     delta, tv = float(known.delta), float(known.tv)
-    columns = st.columns(3)
-    columns[0].metric(
+    row = st.container(horizontal=True)
+    row.metric(
         "TV, exact",
-        f"{tv:.4g}",
+        number_in_words(tv),
+        width="content",
         help="Total variation: the largest difference the two Gaussians make to the probability "
         "of any event. Computed by a contour integral to about 15 digits, not sampled.",
     )
-    columns[1].metric(
-        "Δ, of parameters",
-        f"{delta:.4g}",
+    row.metric(
+        "Δ of the parameters",
+        number_in_words(delta),
+        width="content",
         help="The larger of ‖Σ₁^-½ Σ₂ Σ₁^-½ − I‖ (Frobenius) and ‖Σ₁^-½ (μ₁ − μ₂)‖: the second "
         "Gaussian as seen where the first is a standard one.",
     )
-    columns[2].metric(
+    row.metric(
         "TV / Δ",
-        f"{tv / delta:.4g}" if delta > 0 else "–",
+        number_in_words(tv / delta) if delta > 0 else "–",
+        width="content",
         help=f"The theorem allows 1/200 = 0.005 to 1/√2 = 0.7071. As TV → 0 we found nothing "
         f"outside {LOWEST:.4f} … {HIGHEST:.4f}, numerically.",
     )
@@ -116,9 +132,10 @@ def _verdict(known: TVBounds, zoom: int) -> None:
         st.info("The two are equal: TV = Δ = 0. Move one.", icon=":material/drag_pan:")
     elif known.applies:
         st.success(
-            f"TV < 1/600, so the theorem speaks: {known.lower:.3g} ≤ **{tv:.4g}** ≤ "
-            f"{known.upper:.3g}. Its lower bound is {tv / float(known.lower):.0f} times too "
-            f"small here, its upper {float(known.upper) / tv:.1f} times too large.",
+            f"TV < 1/600, so the theorem applies: {number_in_words(float(known.lower), 3)} ≤ "
+            f"**{number_in_words(tv)}** ≤ {number_in_words(float(known.upper), 3)}. Its lower "
+            f"bound is {tv / float(known.lower):.0f} times too small for this pair, its upper "
+            f"bound {float(known.upper) / tv:.1f} times too large.",
             icon=":material/check_circle:",
         )
     else:
@@ -130,14 +147,14 @@ def _verdict(known: TVBounds, zoom: int) -> None:
             else "Bring the two closer together on the board."
         )
         st.warning(
-            f"TV ≥ 1/600, so the theorem is silent. Δ/200 ≤ TV ≤ Δ/√2 "
-            f"{'happens to hold' if inside else 'fails'} all the same. {advice}",
+            f"TV ≥ 1/600, so the theorem says nothing here. Δ/200 ≤ TV ≤ Δ/√2 "
+            f"{'holds all the same' if inside else 'does not hold'}. {advice}",
             icon=":material/visibility_off:",
         )
 
 
 def _guess() -> None:
-    guess = st.segmented_control(
+    guess = st.pills(
         "Guess first: for close pairs, where between its bounds does TV lie?",
         _GUESSES,
         key="guess",
@@ -178,7 +195,7 @@ def bounds_table(pair: Pair, known: TVBounds, swapped: TVBounds) -> pd.DataFrame
 def _shown(value: str | float | None) -> str:
     if isinstance(value, str):
         return value
-    return "–" if value is None or math.isnan(value) else f"{value:.4g}"
+    return "–" if value is None or math.isnan(value) else number_in_words(value)
 
 
 def _details(pair: Pair, known: TVBounds, swapped: TVBounds) -> None:
@@ -188,9 +205,11 @@ def _details(pair: Pair, known: TVBounds, swapped: TVBounds) -> None:
     with bounds:
         st.dataframe(bounds_table(pair, known, swapped).map(_shown), hide_index=True)
         st.caption(
-            f"Δ is {known.delta:.4g} one way round and {swapped.delta:.4g} the other. TV is the "
-            "same either way round, so by Remark 1.9 the better of both bounds holds: "
-            f"{max(known.lower, swapped.lower):.4g} ≤ TV ≤ {min(known.upper, swapped.upper):.4g}."
+            f"Δ is {number_in_words(float(known.delta))} with the first as the standard, "
+            f"{number_in_words(float(swapped.delta))} with the second. TV is the same both ways, "
+            "so by Remark 1.9 the better of both bounds holds: "
+            f"{number_in_words(float(max(known.lower, swapped.lower)))} ≤ TV ≤ "
+            f"{number_in_words(float(min(known.upper, swapped.upper)))}."
         )
     with constants:
         st.dataframe(

@@ -1,0 +1,397 @@
+"""The page Compare: what the same rows give under the same promise, learner by learner.
+
+Runs are worked out beside the page and drawn as they come. All noise is seeded and all rows are
+generated: nothing here is spent, and nothing here is private.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from privgmm.baselines.comparison import Absent, Contender, Errors, Result, contenders
+from privgmm.dashboard.compare.asking import (
+    MOST_ROWS,
+    PRESETS,
+    WRITERS,
+    Asked,
+    apply_preset,
+    ask,
+    asked_in_words,
+    change_in_words,
+)
+from privgmm.dashboard.compare.runs import (
+    SEEDS,
+    Column,
+    Found,
+    Place,
+    Step,
+    along_epsilon,
+    along_rows,
+    find,
+    here,
+)
+from privgmm.dashboard.shared.format import count_in_words, number_in_words
+from privgmm.dashboard.shared.jobs import patience, redraw
+from privgmm.dashboard.shared.layout import frame
+from privgmm.dashboard.shared.lessons import (
+    controls_panel,
+    current_lesson,
+    scene_line,
+    show_link,
+    written,
+)
+from privgmm.errors import InvalidInput
+from privgmm.figures.compare import (
+    ErrorCurve,
+    ErrorPoint,
+    comparison_alt_text,
+    comparison_figure,
+)
+
+__all__ = ["MEASURES", "Measure", "curve_of", "page", "standing_of", "verdict"]
+
+_KNOWN = "compare_known"
+_STOPPED = "compare_stopped"
+_TICK = 0.7
+"""Seconds between two looks at what has come in."""
+_FIRST = 1.5
+"""How long the page waits for its very first runs before it says that it works on them."""
+
+
+class Measure(NamedTuple):
+    """An error that can be shown: its field in `Errors`, its axis, and what it means."""
+
+    field: str
+    axis: str
+    meaning: str
+
+
+MEASURES: dict[str, Measure] = {
+    "Distance": Measure(
+        "distance",
+        "error (dist_GMM to the truth)",
+        "dist_GMM of Definition 1.4: the worst component's total variation distance or weight "
+        "error. 0 is perfect, 1 has nothing in common with the truth",
+    ),
+    "Means": Measure(
+        "mean",
+        "error of the worst mean",
+        "How far the worst mean is off, in standard deviations of its component",
+    ),
+    "Covariances": Measure(
+        "covariance",
+        "error of the worst covariance",
+        "How far the worst covariance is off, relative to itself (Frobenius norm)",
+    ),
+}
+
+
+def page() -> None:
+    """Draw the page."""
+    link = frame(
+        "Who learns it best?",
+        "The same rows, the same promise, every learner: our methods, what one would use instead, "
+        "and no privacy. Ours are told no bounds; see what happens to the others when theirs are "
+        "wrong.",
+    )
+    if current_lesson() is None:
+        controls, results = st.container(key="rail").columns([1, 2.4], gap="medium")
+    else:
+        controls, results = st.container(), st.container()
+    with controls, controls_panel("comparison"):
+        asked = ask()
+    with results:
+        scene_line(asked_in_words(asked))
+        st.caption(
+            ":material/science: **Rehearsal: nothing spent.** Rows are generated and all noise is "
+            "seeded, so nothing on this page is private, or needs to be."
+        )
+        _presets()
+        try:
+            asked.problem()
+        except InvalidInput as problem:
+            st.error(str(problem), icon=":material/error:")
+            return
+        shown = _choose_measure()
+        running = not find(asked, _known(asked), more=False).complete and not _stopped(asked)
+        st.fragment(_results, run_every=_TICK if running else None)(asked, shown, running)
+        _details(asked)
+    with link:
+        # Last, when every widget of the page has its value.
+        show_link(written(WRITERS))
+
+
+def _presets() -> None:
+    with st.container(horizontal=True, key="presets"):
+        for number, name in enumerate(PRESETS):
+            st.button(name, key=f"preset_{number}", on_click=apply_preset, args=(name,))
+
+
+def _choose_measure() -> str:
+    return str(
+        st.segmented_control(
+            "Error shown",
+            list(MEASURES),
+            default=next(iter(MEASURES)),
+            required=True,
+            key="error_shown",
+            bind="query-params",
+            persist_state="session",
+            help=". ".join(f"{name}: {one.meaning}" for name, one in MEASURES.items()) + ".",
+        )
+    )
+
+
+# ------------------------------------------------------------------------- what is under way
+
+
+def _known(asked: Asked) -> dict[Step, Column]:
+    """What this session has seen of the question; begun anew with another question."""
+    kept = st.session_state.get(_KNOWN)
+    if not (isinstance(kept, tuple) and kept[0] == asked):
+        kept = (asked, {})
+        st.session_state[_KNOWN] = kept
+    known: dict[Step, Column] = kept[1]
+    return known
+
+
+def _stopped(asked: Asked) -> bool:
+    return bool(st.session_state.get(_STOPPED) == asked)
+
+
+def _stop(asked: Asked | None) -> None:
+    st.session_state[_STOPPED] = asked
+
+
+def _results(asked: Asked, shown: str, running: bool) -> None:
+    """Everything that grows with the runs; by itself it is drawn again while there are more."""
+    stopped = _stopped(asked)
+    found = find(asked, _known(asked), more=not stopped)
+    if not found.done and found.pending:
+        patience(found.pending[:1], _FIRST)
+        found = find(asked, _known(asked))
+    if running and (found.complete or stopped):
+        # the clock of this part of the page is only stopped by the page
+        redraw()
+    _progress(asked, found, stopped=stopped)
+    _headline(asked, found, MEASURES[shown])
+    _figures(asked, found, MEASURES[shown])
+    _table(asked, found, MEASURES[shown])
+
+
+def _progress(asked: Asked, found: Found, *, stopped: bool) -> None:
+    # In a container of its own what comes and goes does not push the rest about.
+    with st.container(horizontal=True, vertical_alignment="center", key="progress"):
+        if found.complete:
+            st.caption(
+                f":material/done_all: All {found.total} places and seeds are in. Lines go through "
+                f"the medians of {SEEDS} runs, bars from the best to the worst."
+            )
+            return
+        told = f"{found.done} of {found.total} places and seeds"
+        if stopped:
+            st.caption(f":material/pause: Stopped at {told}.")
+            st.button("Go on", key="compare_on", on_click=_stop, args=(None,))
+            return
+        st.progress(found.done / found.total, text=f"{told}; more runs are filled in")
+        st.button(
+            "Stop", key="compare_stop", icon=":material/cancel:", on_click=_stop, args=(asked,)
+        )
+
+
+# ----------------------------------------------------------------------------------- results
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """How one contender did at one place.
+
+    Parameters
+    ----------
+    contender : Contender
+    results : tuple of Result
+    measure : Measure
+    """
+
+    contender: Contender
+    results: tuple[Result, ...]
+    measure: Measure
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        """Of the runs that gave a mixture."""
+        return tuple(
+            float(getattr(one, self.measure.field))
+            for one in self.results
+            if isinstance(one, Errors)
+        )
+
+    @property
+    def refused(self) -> int:
+        """Runs that were tried and refused."""
+        return sum(isinstance(one, Absent) and one.refused for one in self.results)
+
+    @property
+    def rows_needed(self) -> float | None:
+        """Where it was not tried: rows that would do."""
+        needed = [one.rows_needed for one in self.results if isinstance(one, Absent)]
+        return next((rows for rows in needed if rows is not None), None)
+
+    @property
+    def median(self) -> float:
+        """Of the errors; infinite if there are none."""
+        return float(np.median(self.errors)) if self.errors else math.inf
+
+    @property
+    def in_words(self) -> str:
+        """How it did, for a cell of a table."""
+        if not self.results:
+            return "…"
+        if not self.errors:
+            if self.refused:
+                return f"refused ({self.refused} of {len(self.results)} runs)"
+            if self.rows_needed is None or not math.isfinite(self.rows_needed):
+                return "cannot release"
+            return f"cannot: takes {count_in_words(self.rows_needed)} rows"
+        words = number_in_words(self.median, 3)
+        if len(self.errors) > 1:
+            low, high = (number_in_words(f(self.errors), 2) for f in (min, max))
+            words += f" ({low} to {high})" if low != high else ""
+        return f"{words}; {self.refused} refused" if self.refused else words
+
+
+def standing_of(found: Found, place: Place, one: Contender, measure: Measure) -> Standing:
+    """How a contender did there."""
+    return Standing(one, found.at(place, one.key), measure)
+
+
+def verdict(standings: Sequence[Standing]) -> str:
+    """Who is nearest to the truth, told nothing and told something, in a sentence or two."""
+    private = [one for one in standings if one.contender.private and one.errors]
+    ours = [one for one in private if one.contender.told == "nothing"]
+    others = [one for one in private if one.contender.told != "nothing"]
+    if not others:
+        return ""
+    best = min(others, key=lambda one: one.median)
+    told = f"{best.contender.title}, told {best.contender.told}"
+    if not ours:
+        return (
+            "None of our methods releases here: with so few rows, or with components so near each "
+            f"other, one row could matter too much. The best of the others is {told}, with an "
+            f"error of **{number_in_words(best.median, 2)}**."
+        )
+    first = min(ours, key=lambda one: one.median)
+    lead = (
+        f"**{first.contender.title}, told nothing,** has an error of "
+        f"**{number_in_words(first.median, 2)}**"
+    )
+    if first.median <= best.median:
+        times = best.median / first.median
+        than = f": **{number_in_words(times, 2)} times as much**" if times >= 1.05 else ""
+        return (
+            f"{lead}. The best of the others, {told}, has {number_in_words(best.median, 2)}{than}."
+        )
+    return (
+        f"{lead}. **{best.contender.title} is nearer**, with {number_in_words(best.median, 2)}: it "
+        f"was told {best.contender.told}."
+    )
+
+
+def _headline(asked: Asked, found: Found, measure: Measure) -> None:
+    place = here(asked)
+    standings = [standing_of(found, place, one, measure) for one in contenders()]
+    with st.container(key="verdict"):
+        if not found.done:
+            st.info(
+                "Everybody is learning from the first rows… this takes a few seconds.",
+                icon=":material/hourglass_top:",
+            )
+            return
+        words = verdict(standings)
+        if words:
+            change = change_in_words(asked)
+            setting = f"At ε = {place.epsilon:g} and {place.n_rows:,} rows"
+            st.markdown(f"{setting}{f', {change}' if change else ''}: {words}")
+
+
+def curve_of(
+    found: Found, places: Sequence[Place], one: Contender, measure: Measure, *, rows: bool
+) -> ErrorCurve:
+    """A contender's errors along places; `rows` says which of the two changes."""
+    points = []
+    for place in places:
+        standing = standing_of(found, place, one, measure)
+        if standing.results:
+            points.append(
+                ErrorPoint(
+                    float(place.n_rows if rows else place.epsilon),
+                    standing.errors,
+                    standing.refused,
+                    standing.rows_needed,
+                )
+            )
+    return ErrorCurve(one.title, one.look, tuple(points))
+
+
+def _figures(asked: Asked, found: Found, measure: Measure) -> None:
+    if not found.done:
+        return
+    config = {"displaylogo": False, "scrollZoom": False}
+    for rows in (False, True):
+        places = along_rows(asked) if rows else along_epsilon(asked)
+        curves = [curve_of(found, places, one, measure, rows=rows) for one in contenders()]
+        across = "rows" if rows else "privacy budget ε"
+        at = here(asked)
+        fixed = f"ε = {at.epsilon:g}" if rows else f"{at.n_rows:,} rows"
+        st.markdown(f"**Error against {'rows' if rows else 'ε'}**, at {fixed}")
+        values = [float(place.n_rows if rows else place.epsilon) for place in places]
+        figure = comparison_figure(
+            curves,
+            across=across,
+            up=measure.axis,
+            here=float(at.n_rows if rows else at.epsilon),
+            ticks=[value for value in values if value >= 1000] if rows else values,
+            legend=not rows,
+        )
+        st.plotly_chart(
+            figure,
+            key="against_rows" if rows else "against_epsilon",
+            config=config,
+            alt=comparison_alt_text(curves, across),
+        )
+
+
+def _table(asked: Asked, found: Found, measure: Measure) -> None:
+    if not found.done:
+        return
+    place = here(asked)
+    st.markdown(f"**What each had to be told**, and its error at ε = {place.epsilon:g}")
+    lines = []
+    for one in contenders():
+        standing = standing_of(found, place, one, measure)
+        private = "yes" if one.private else "no"
+        lines.append((one.title, one.told, private, standing.in_words))
+    names = ["Learner", "Has to be told", "Private", f"Error, {place.n_rows:,} rows"]
+    st.table(pd.DataFrame(lines, columns=names).set_index("Learner"), border="horizontal")
+
+
+def _details(asked: Asked) -> None:
+    with st.expander("How this was compared", icon=":material/info:"):
+        st.markdown(
+            "Every learner gets the same generated rows, ε and δ, for replacing one row, and the "
+            "true number of components. **Bounds** told as *right* hold every component by five "
+            "standard deviations: better than anybody knows without looking. When rows are "
+            "shifted, multiplied or sheared, the others keep the bounds of the rows as they were. "
+            "What lies outside is pulled to the nearest side, so their promise still holds, and "
+            "only their result suffers."
+        )
+        st.markdown("\n".join(f"- **{one.title}** {one.sentence}." for one in contenders()))
+        if asked.rows.n_rows == MOST_ROWS:
+            st.markdown(f"At most {MOST_ROWS:,} rows are compared here, to keep runs short.")

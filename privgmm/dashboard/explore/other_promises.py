@@ -1,0 +1,105 @@
+"""Below the picture of a rehearsal: what other promises would give, filled in as it is known."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import streamlit as st
+
+from privgmm.dashboard.explore.rehearsal import (
+    CLOUD_SEEDS,
+    CURVE_EPSILONS,
+    PROMISES,
+    Rehearsal,
+    Scene,
+    asked_ahead,
+    neighbours,
+)
+from privgmm.dashboard.shared.jobs import is_known, still_open
+from privgmm.data.datasets import Dataset
+from privgmm.figures.promises import Tried, error_curve, promises_figure
+from privgmm.mixture import Mixture
+
+__all__ = ["cloud", "show_other_promises"]
+
+_FIRST_FEW = 3
+
+
+def cloud(scene: Scene) -> tuple[list[Mixture], list[Future[Any]]]:
+    """Releases of the same rows with other noise, and which others are worth waiting for."""
+    answers = asked_ahead(scene.seeded(scene.seed + seed) for seed in CLOUD_SEEDS)
+    known = [answer.result() for answer in answers if is_known(answer)]
+    mixtures = [one.private for one in known if one.private is not None]
+    # they come one after the other: a picture of a few, and then one of all, are enough
+    return mixtures, still_open([answers[_FIRST_FEW], answers[-1]])
+
+
+def show_other_promises(rehearsal: Rehearsal, dataset: Dataset) -> list[Future[Any]]:
+    """The curve and the small pictures, as far as they are known; gives back what to wait for."""
+    here = rehearsal.scene.request.epsilon
+    wanted = dict.fromkeys((*PROMISES, *neighbours(here), *CURVE_EPSILONS))
+    others = [rehearsal.scene.at(epsilon) for epsilon in wanted if epsilon != here]
+    answers = asked_ahead(others)
+    known = [rehearsal, *(answer.result() for answer in answers if is_known(answer))]
+    _draw(known, dataset, missing=len(others) + 1 - len(known))
+    # first the small pictures, then the whole curve: the page is drawn twice, not ten times
+    return still_open([answers[len(PROMISES) - 1], answers[-1]])
+
+
+def _draw(known: list[Rehearsal], dataset: Dataset, *, missing: int) -> None:
+    rehearsal = known[0]
+    here = rehearsal.scene.request.epsilon
+    tried = {
+        one.scene.request.epsilon: Tried(one.scene.request.epsilon, one.error, one.private)
+        for one in known
+    }
+    left, right = st.container(key="beside").columns([1, 1.25], gap="medium")
+    with left:
+        st.markdown("**Error against ε**")
+        st.plotly_chart(
+            error_curve(
+                list(tried.values()), here=here, nonprivate=rehearsal.nonprivate_error, height=250
+            ),
+            key="curve",
+            config={"displayModeBar": False},
+            alt=_in_words(tried, rehearsal),
+        )
+    with right:
+        st.markdown("**The same people, four promises**")
+        _show_promises(tried, dataset, here)
+    st.caption(
+        (f":material/hourglass_top: {missing} more to come. " if missing else "")
+        + "Rehearsals with the same rows and the same seed; nothing is spent. Error: dist\\_GMM to "
+        + ("the truth." if dataset.truth is not None else "the fit without privacy.")
+    )
+
+
+def _show_promises(tried: dict[float, Tried], dataset: Dataset, here: float) -> None:
+    ready = [tried[epsilon] for epsilon in PROMISES if epsilon in tried]
+    if dataset.n_features < 2:
+        st.caption("Small pictures need two columns or more.")
+        return
+    if not ready:
+        st.caption("Rehearsing…")
+        return
+    st.plotly_chart(
+        promises_figure(ready, dataset.thumbnail, true=dataset.truth, here=here, height=235),
+        key="promises",
+        config={"displayModeBar": False},
+        alt="The rows with the true and the private ellipses, for "
+        + ", ".join(
+            f"ε = {one.epsilon:g}" + (" (refused)" if one.private is None else "") for one in ready
+        ),
+    )
+
+
+def _in_words(tried: dict[float, Tried], rehearsal: Rehearsal) -> str:
+    """The curve for those who do not see it."""
+    words = [
+        f"ε = {epsilon:g}: " + ("refused" if one.error is None else f"error {one.error:.3f}")
+        for epsilon, one in sorted(tried.items())
+    ]
+    if rehearsal.nonprivate_error is not None:
+        words.append(f"without privacy: error {rehearsal.nonprivate_error:.3f}")
+    return "Error against ε. " + "; ".join(words) + "."

@@ -1,0 +1,130 @@
+"""The first screen: three mixtures without a click, and sliders that move them without a spend."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Requests, settle
+
+pytestmark = pytest.mark.browser
+
+MIXTURES = ("True mixture", "Non-private fit", "Private release")
+
+
+def _in_sight(page: Page, width: int, height: int) -> None:
+    """Verdict, epsilon and Release lie inside the window, unscrolled."""
+    for part in (
+        page.locator(".privgmm-band"),
+        page.get_by_role("slider", name="Privacy budget ε"),
+        page.get_by_role("button", name="Release", exact=True),
+    ):
+        box = part.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["y"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["y"] + box["height"] <= height
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768)])
+def test_three_mixtures_are_there_and_what_matters_is_in_sight(
+    browser: Browser, address: str, width: int, height: int
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": height})
+    page = context.new_page()
+    requests = Requests(page)
+    page.goto(address)
+    for label in MIXTURES:
+        expect(page.locator(".legendtext").filter(has_text=label)).to_have_count(1)
+    settle(page)
+    expect(page.get_by_text("Rehearsal: nothing spent")).to_be_visible()
+    _in_sight(page, width, height)
+    assert requests.elsewhere(address) == []
+    context.close()
+
+
+def _private_ellipse(page: Page) -> str:
+    """The widest solid line of the picture: its path."""
+    return str(
+        page.evaluate(
+            """() => [...document.querySelector('.js-plotly-plot').data]
+            .filter(t => t.name === 'Private release' && t.mode === 'lines')
+            .map(t => Array.from(t.x._inputArray || t.x).slice(0, 40).join(','))[0]"""
+        )
+    )
+
+
+def test_epsilon_moves_the_private_ellipse_and_nothing_is_spent(
+    browser: Browser, address: str
+) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    page.goto(f"{address}/?data_seed=3")
+    expect(page.locator(".legendtext").filter(has_text="Private release")).to_have_count(1)
+    settle(page)
+    before = _private_ellipse(page)
+    verdict = page.locator(".privgmm-band").inner_text()
+    slider = page.get_by_role("slider", name="Privacy budget ε")
+    slider.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile("epsilon=0.5"))
+    expect(page.locator(".privgmm-band")).not_to_have_text(verdict)
+    expect(page.locator(".privgmm-band")).to_contain_text("Rehearsal: nothing spent")
+    settle(page)
+    deadline = time.monotonic() + 60
+    while _private_ellipse(page) == before and time.monotonic() < deadline:
+        page.wait_for_timeout(100)
+    assert _private_ellipse(page) != before
+    expect(page.get_by_text("Nothing has been spent").first).to_be_visible()
+    context.close()
+
+
+def _press(page: Page, name: str | re.Pattern[str]) -> None:
+    """By keyboard: whatever the mouse can reach, the keyboard can."""
+    button = page.get_by_role("button", name=name).first
+    expect(button).to_be_enabled()
+    button.focus()
+    page.keyboard.press("Enter")
+
+
+def test_the_class_is_walked_by_keyboard(browser: Browser, address: str) -> None:
+    from privgmm.dashboard.shared.lessons import CLASS, class_link
+
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    page.goto(f"{address}/{class_link(1)}")
+    for number, step in enumerate(CLASS, 1):
+        pinned = page.locator(".privgmm-lesson")
+        expect(pinned).to_contain_text(f"{step.number} · {step.title}")
+        settle(page, picture=False)
+        guess = page.get_by_role("radio", name=step.predictions[-1], exact=True)
+        guess.focus()
+        page.keyboard.press("Space")
+        _press(page, "Reveal")
+        expect(page.get_by_text(f"You said: {step.predictions[-1]}.")).to_be_visible()
+        settle(page, picture=False)
+        if number < len(CLASS):
+            _press(page, re.compile("^(arrow_forward )?Next: "))
+    context.close()
+
+
+def test_large_type_has_no_bar_beside_it_and_can_be_left(browser: Browser, address: str) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(f"{address}/?projector=true")
+    settle(page)
+    size = "parseFloat(getComputedStyle(document.querySelector('label p')).fontSize)"
+    root = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
+    assert page.evaluate(root) == 20
+    large = page.evaluate(size)
+    expect(page.get_by_test_id("stSidebar")).to_be_hidden()
+    page.get_by_role("button", name="Leave large type").click()
+    settle(page)
+    expect(page.get_by_test_id("stSidebar")).to_be_visible()
+    assert page.evaluate(size) < large
+    context.close()

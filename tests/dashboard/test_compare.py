@@ -1,0 +1,187 @@
+"""The page Compare: the runs of the package, what each learner was told, and a way to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from privgmm import Budget
+from privgmm.baselines.comparison import Absent, Errors, Problem, Result, contenders
+from privgmm.dashboard.compare import runs
+from privgmm.dashboard.compare.asking import PRESETS, WIDTHS, Asked
+from privgmm.dashboard.compare.page import MEASURES, Standing, verdict
+from privgmm.dashboard.compare.runs import BOARD, Place, along_epsilon, along_rows, here, steps
+from privgmm.dashboard.shared.format import number_in_words
+from privgmm.dashboard.shared.jobs import Board
+from privgmm.records.notebook import GeneratedRows
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = GeneratedRows("well_separated", 2, 2, 2_000, 1)
+ASKED = Asked(ROWS, Budget(1.0, 1e-6))
+DISTANCE = MEASURES["Distance"]
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int, float, int]]]:
+    """Runs that end at once, with errors that tell who ran where; they are written down."""
+    asked: list[tuple[str, int, float, int]] = []
+    order = [one.key for one in contenders()]
+
+    def quick(key: str, problem: Problem, n: int, budget: Budget, seed: int) -> Result:
+        asked.append((key, n, budget.epsilon, seed))
+        if "paper" in key:
+            return Absent(False, "too few", 1e18)
+        error = 0.01 * (1 + order.index(key)) / budget.epsilon
+        return Errors(error, 2 * error, 3 * error + problem.told.half[0] * 1e-9)
+
+    monkeypatch.setattr(runs, "run", quick)
+    monkeypatch.setattr(runs, "BOARD", Board(workers=1, keep=2048, waiting=12))
+    yield asked
+    runs.BOARD.settle()
+
+
+def _open(**link: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    for name, value in ({"n": "2,000"} | link).items():
+        app.query_params[name] = value
+    return _checked(app.switch_page("pages/Compare.py").run())
+
+
+def _checked(app: AppTest) -> AppTest:
+    assert not app.exception
+    return app
+
+
+def _settled(app: AppTest) -> AppTest:
+    """As it looks once all runs are in; in a browser a fragment sees to that."""
+    for _ in range(60):
+        runs.BOARD.settle()
+        _checked(app.run())
+        if "All 5" in _words(app):
+            return app
+    raise AssertionError("the runs did not end")
+
+
+def _words(app: AppTest) -> str:
+    return "\n".join(str(part.value) for part in (*app.info, *app.markdown, *app.caption))
+
+
+def test_everything_asked_for_is_run_once_and_drawn(
+    short: list[tuple[str, int, float, int]],
+) -> None:
+    app = _settled(_open())
+    assert len(short) == len(set(short)) == len(contenders()) * len(steps(ASKED))
+    assert short[0][1:] == (2_000, 1.0, 0)
+    assert len(app.get("plotly_chart")) == 2
+    assert "Rehearsal: nothing spent" in _words(app)
+    table = app.table[0].value
+    assert list(table.index) == [one.title for one in contenders()]
+    assert list(table["Has to be told"]) == [one.told for one in contenders()]
+    assert table.iloc[:, -1].to_dict()["Paper"] == "cannot: takes 1 × 10¹⁸ rows"
+    # another session asks the same: nothing is run again
+    _settled(_open())
+    assert len(short) == len(contenders()) * len(steps(ASKED))
+
+
+def test_a_real_first_place_is_shown() -> None:
+    """With the learners themselves, on few rows."""
+    app = _open(n="1,000")
+    BOARD.settle()
+    _checked(app.run())
+    assert "At ε = 1 and 1,000 rows" in _words(app)
+    cells = app.table[0].value.iloc[:, -1]
+    assert "…" not in set(cells)
+
+
+def test_whoever_stops_asks_for_no_more(short: list[tuple[str, int, float, int]]) -> None:
+    app = _open()
+    app.button(key="compare_stop").click().run()
+    runs.BOARD.settle()
+    before = len(short)
+    for _ in range(3):
+        _checked(app.run())
+        runs.BOARD.settle()
+    assert len(short) == before < len(contenders()) * len(steps(ASKED))
+    assert "Stopped at" in _words(app)
+    app.button(key="compare_on").click().run()
+    _settled(app)
+    assert len(short) > before
+
+
+@pytest.mark.parametrize("number", range(len(PRESETS)))
+def test_presets_move_the_sliders(number: int, short: list[tuple[str, int, float, int]]) -> None:
+    app = _open(told_width="100 times too wide", shear="10")
+    _checked(app.button(key=f"preset_{number}").click().run())
+    wanted = {"told_width": 1.0, "shift": 0.0, "scale": 1.0, "shear": 0.0}
+    wanted |= list(PRESETS.values())[number]
+    assert {key: app.select_slider(key=key).value for key in wanted} == wanted
+
+
+def test_another_measure_needs_no_other_run(short: list[tuple[str, int, float, int]]) -> None:
+    app = _settled(_open())
+    count, before = len(short), app.table[0].value.iloc[0, -1]
+    _checked(app.segmented_control(key="error_shown").set_value("Means").run())
+    assert len(short) == count
+    assert (before, app.table[0].value.iloc[0, -1]) == (
+        number_in_words(0.01),
+        number_in_words(0.02),
+    )
+
+
+def test_the_mixture_of_explore_is_found_here() -> None:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    app.selectbox(key="kind").set_value("overlapping").run()
+    app.number_input(key="true_k").set_value(3).run()
+    _checked(app.switch_page("pages/Compare.py").run())
+    assert app.selectbox(key="kind").value == "overlapping"
+    assert app.number_input(key="true_k").value == 3
+
+
+def test_places_go_through_the_one_asked_for() -> None:
+    for n, epsilon in ((2_000, 1.0), (70_000, 0.7), (1_000_000, 10.0)):
+        rows = GeneratedRows("overlapping", 2, 2, n, 1)
+        asked = Asked(rows, Budget(epsilon, 1e-6))
+        assert here(asked) == Place(n, epsilon)
+        for places in (along_epsilon(asked), along_rows(asked)):
+            assert here(asked) in places
+            assert list(places) == sorted(places)
+        assert steps(asked)[0] == (here(asked), 0)
+        assert len(set(steps(asked))) == len(steps(asked))
+        assert max(place.n_rows for place in along_rows(asked)) <= 1_000_000
+
+
+def test_bounds_are_the_only_thing_that_changes_with_width() -> None:
+    told = {Asked(ROWS, Budget(1.0, 1e-6), width=width).problem().told for width in WIDTHS}
+    assert len(told) == len(WIDTHS)
+
+
+def _standing(key: str, *results: Result) -> Standing:
+    one = next(one for one in contenders() if one.key == key)
+    return Standing(one, results, DISTANCE)
+
+
+def test_the_verdict_says_who_is_nearer() -> None:
+    ours = next(one.key for one in contenders() if one.told == "nothing")
+    other = next(one.key for one in contenders() if one.told != "nothing")
+    near, far = Errors(0.01, 0.0, 0.0), Errors(0.4, 0.0, 0.0)
+    assert "40 times as much" in verdict([_standing(ours, near), _standing(other, far)])
+    assert "is nearer" in verdict([_standing(ours, far), _standing(other, near)])
+    refused = Absent(True, "no")
+    words = verdict([_standing(ours, refused), _standing(other, near)])
+    assert "None of our methods releases here" in words
+    # without privacy there is no contest
+    assert verdict([_standing("without", near), _standing(ours, far)]) == ""
+
+
+def test_how_a_learner_did_in_words() -> None:
+    key = contenders()[0].key
+    good, bad = Errors(0.01, 0.0, 0.0), Errors(0.03, 0.0, 0.0)
+    refused = Absent(True, "no")
+    assert _standing(key).in_words == "…"
+    assert _standing(key, refused, refused).in_words == "refused (2 of 2 runs)"
+    assert _standing(key, Absent(False, "few", 2e6)).in_words == "cannot: takes 2 million rows"
+    assert _standing(key, Absent(False, "few")).in_words == "cannot release"
+    assert _standing(key, good, bad, refused).in_words == "0.02 (0.01 to 0.03); 1 refused"

@@ -1,0 +1,239 @@
+"""Rehearsals: the code of a release on rows that are nobody's, and nothing spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from privgmm.dashboard.explore import rehearsal
+from privgmm.dashboard.explore.rehearsal import CLOUD_SEEDS, PROMISES, Scene, asked, asked_ahead
+from privgmm.dashboard.shared.answers import BOARD, EPSILONS
+from privgmm.dashboard.shared.jobs import Board
+from privgmm.dashboard.shared.made_up import is_made_up, loaded
+from privgmm.distances.parameters import dist_gmm
+from privgmm.ledger.process import ProcessAccount
+from privgmm.methods.planner import plan_for
+from privgmm.methods.request import PlanRequest
+from privgmm.records.notebook import FileRows, GeneratedRows, SampleRows
+from privgmm.release import Release, release
+
+APP = str(Path(__file__).resolve().parents[2] / "app.py")
+ROWS = GeneratedRows("well_separated", 2, 2, 3_000, 1)
+SCENE = Scene(ROWS, PlanRequest(n_components=2, n_features=2, n_rows=3_000), "em", 7)
+
+
+def _page(**parameters: str | list[str]) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=120)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    app.run()
+    return _settled(app)
+
+
+def _settled(app: AppTest) -> AppTest:
+    for _ in range(2):
+        BOARD.settle()
+        rehearsal.NOW.settle()
+        app.run()
+    assert not app.exception
+    return app
+
+
+def _band(app: AppTest) -> str:
+    (band,) = [
+        part.proto.body for part in app.main.get("html") if "privgmm-band" in part.proto.body
+    ]
+    return " ".join(re.sub("<[^>]*>", " ", band).split())
+
+
+def _private(app: AppTest) -> dict[str, str]:
+    """The line of the private ellipses in the picture."""
+    charts = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    (line,) = [
+        trace
+        for trace in charts[0]["data"]
+        if trace["name"] == "Private release" and trace["mode"] == "lines"
+    ]
+    return dict(line["x"])
+
+
+def test_a_rehearsal_is_the_release_itself() -> None:
+    """The same plan, rows and seed, through the public function: the same mixture, bit for bit."""
+    found = asked(SCENE).result(120)
+    with pytest.warns(UserWarning, match="NOT a private release"):
+        outcome = release(loaded(ROWS).rows, plan_for(SCENE.request).plan, rng=SCENE.seed)
+    assert isinstance(outcome.result, Release)
+    assert found.private == outcome.result.mixture
+    assert found.nonprivate == outcome.curator.nonprivate()
+    truth = loaded(ROWS).truth
+    assert truth is not None
+    assert found.error == dist_gmm(outcome.result.mixture, truth)
+    assert found.plan == outcome.result.plan
+
+
+def test_nothing_is_counted_as_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    charged: list[object] = []
+    monkeypatch.setattr(ProcessAccount, "charge", lambda *said: charged.append(said))
+    assert asked(SCENE.seeded(11)).result(120).released
+    assert not charged
+
+
+def test_equal_rehearsals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1))
+    scene = SCENE.seeded(12)
+    (ahead,) = asked_ahead([scene])
+    first = ahead.result(120)
+    assert asked(dataclasses.replace(scene)).result(120) is first
+
+
+def test_only_rows_that_are_nobodys_are_rehearsed() -> None:
+    assert is_made_up(ROWS)
+    assert is_made_up(SampleRows("old_faithful"))
+    assert not is_made_up(FileRows("people.csv", ("a",)))
+
+
+def test_where_there_is_no_plan_the_fit_without_privacy_is_left() -> None:
+    few = dataclasses.replace(ROWS, n_rows=1_000)
+    request = SCENE.request.but(method="lifted", n_rows=1_000)
+    found = asked(Scene(few, request, "em", 0)).result(120)
+    assert not found.released
+    assert "no plan is expected to release" in found.problem
+    assert found.nonprivate is not None
+    assert found.plan is None
+
+
+def test_the_first_screen_shows_three_mixtures_and_has_spent_nothing() -> None:
+    app = _page()
+    names = {trace["name"] for trace in json.loads(app.get("plotly_chart")[0].proto.spec)["data"]}
+    assert {"True mixture", "Non-private fit", "Private release"} <= names
+    assert _band(app).startswith("Would be released Rehearsal: nothing spent")
+    assert "explore_shown" not in app.session_state
+
+
+@pytest.mark.parametrize(("widget", "value"), [("epsilon", 0.5), ("n", 5_000), ("delta", 1e-4)])
+def test_a_slider_moves_the_private_ellipses_and_spends_nothing(widget: str, value: float) -> None:
+    app = _page()
+    before = _private(app)
+    app.select_slider(key=widget).set_value(value).run()
+    assert _private(_settled(app)) != before
+    assert all(not account.entries for account in app.session_state["explore_ledgers"].values())
+
+
+def test_alpha_and_blocks_move_them_too() -> None:
+    app = _page(
+        kind="Choose the separation…",
+        separation="12",
+        n="30,000",
+        method="Lifted",
+        epsilon="8",
+        auto="false",
+        alpha="0.5",
+        t="200",
+    )
+    before = _private(app)
+    app.select_slider(key="alpha").set_value(0.75).run()
+    after = _private(_settled(app))
+    assert after != before
+    app.number_input(key="t").set_value(300).run()
+    assert _private(_settled(app)) != after
+
+
+def _layer(app: AppTest, starts: str) -> dict[str, Any]:
+    figure = json.loads(app.get("plotly_chart")[0].proto.spec)
+    (line,) = [trace for trace in figure["data"] if trace["name"].startswith(starts)]
+    return dict(line)
+
+
+def test_more_blocks_spread_more_widely() -> None:
+    """The fits of blocks, on the picture: their centres scatter as their rows grow fewer."""
+
+    def spread(t: int) -> float:
+        scene = Scene(
+            dataclasses.replace(ROWS, n_rows=30_000),
+            SCENE.request.but(method="lifted", n_rows=30_000, epsilon=8.0, alpha=0.75, n_blocks=t),
+            "em",
+            0,
+        )
+        blocks = asked(scene).result(120).blocks
+        lefts = [float(min(block.means[:, 1])) for block in blocks]
+        mean = sum(lefts) / len(lefts)
+        return sum((left - mean) ** 2 for left in lefts) / len(lefts)
+
+    assert spread(600) > 1.5 * spread(150)
+
+
+def test_layers_lie_over_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=24))
+    app = _page(n="30,000", method="Lifted", epsilon="8", layers=["Block fits", "Noise cloud"])
+    rehearsal.AHEAD.settle()
+    app.run()
+    assert _layer(app, "Fits of 40 blocks")
+    assert _layer(app, f"{len(CLOUD_SEEDS)} possible releases")
+
+
+def test_other_promises_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=24))
+    app = _page()
+    rehearsal.AHEAD.settle()
+    app.run()
+    curve, promises = (json.loads(chart.proto.spec) for chart in app.get("plotly_chart")[1:3])
+    titles = [note["text"] for note in promises["layout"]["annotations"]]
+    assert [re.sub("</?b>", "", title) for title in titles][: len(PROMISES)] == [
+        f"ε = {epsilon:g}" for epsilon in PROMISES
+    ]
+    (here,) = [trace for trace in curve["data"] if trace["name"] == "You are here"]
+    assert here["x"] == [1.0]
+    assert f"{here['y'][0]:.3f}" in _band(app)
+
+
+def test_a_release_takes_the_place_of_its_rehearsal_until_a_slider_moves() -> None:
+    app = _page(seeded="true", noise_seed="7")
+    rehearsed = _private(app)
+    app.button(key="release").click().run()
+    app.session_state["explore_running"].job.problem(timeout=120)
+    app.run()
+    # the same seed: the rehearsal foretold it
+    assert _private(app) == rehearsed
+    assert _band(app).startswith("Released Seeded noise, ε = 1 spent")
+    app.select_slider(key="epsilon").set_value(3.0).run()
+    assert _band(_settled(app)).startswith("Would be released Rehearsal")
+    app.segmented_control(key="on_screen").set_value("Your last release").run()
+    assert _band(app).startswith("Released Seeded noise, ε = 1 spent")
+
+
+def test_a_measured_sample_is_compared_with_the_fit_without_privacy() -> None:
+    app = _page(source="Sample", sample="Old faithful", epsilon="8")
+    assert "Distance to the fit without privacy" in _band(app)
+    assert "Error" not in _band(app)
+
+
+def _chips(app: AppTest) -> Any:
+    return next(group for group in app.get("button_group") if group.key == "chip")
+
+
+def test_a_chip_sets_the_details_and_is_marked_by_them() -> None:
+    app = _page(kind="Overlapping")
+    chips = _chips(app)
+    assert chips.value == "Overlapping"
+    chips.set_value("Three groups").run()
+    assert not app.exception
+    assert (app.selectbox(key="kind").value, app.number_input(key="true_k").value) == (
+        "well_separated",
+        3,
+    )
+    assert app.number_input(key="k").value == 3
+    _chips(app).set_value("Upload").run()
+    assert app.segmented_control(key="rail").value == "Data"
+    assert app.segmented_control(key="source").value == "Upload"
+
+
+def test_the_next_stops_of_the_slider_are_its_neighbours() -> None:
+    assert rehearsal.neighbours(1.0) == [0.8, 1.2]
+    assert rehearsal.neighbours(EPSILONS[0]) == [EPSILONS[1]]
+    assert rehearsal.neighbours(0.123) == []

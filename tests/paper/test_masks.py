@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.distances.parameters import dist_comp, dist_param
 from privgmm.distances.total_variation import gaussian_hockey_stick
 from privgmm.mixture import Component, Mixture
+from privgmm.privacy.gaussian_pairs import GaussianPair
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.agreement import lemmas as constants
 from privgmm.stages.agreement.paper_space import PaperSpace
@@ -114,6 +116,27 @@ def test_lemma_f2_needs_its_radius() -> None:
     assert worst_delta(np.zeros(d), cov, shift, cov, epsilon) > delta
 
 
+@pytest.mark.parametrize("delta", [0.2, 0.01])
+@pytest.mark.parametrize("d", [1, 3])
+def test_lemma_f3_the_privacy_loss_of_a_mean_stays_below_its_bound(d: int, delta: float) -> None:
+    """Eq. (F.1), at the edge of what gamma allows, in 1 - delta of the draws."""
+    n, gamma, eta = 20_000, 0.3, 0.5
+    log = math.log(2 / delta)
+    bound = (
+        gamma**2 / 2 * (1 + 1 / eta**2)
+        + 2 * gamma * (math.sqrt(log) + log)
+        + 2 * gamma * math.sqrt(2 * log) / eta
+    )
+    for seed, lam in enumerate(ratios_at(gamma, d, "frobenius")):
+        shift = gamma * np.eye(d)[0] * min(1.0, math.sqrt(lam[0]))
+        pair = GaussianPair(
+            np.zeros(d), eta * np.eye(d), shift, np.diag(eta * np.sqrt(np.asarray(lam)))
+        )
+        losses = pair.losses(n, rng=np.random.default_rng(seed))
+        assert np.mean(losses > bound) <= most_misses(delta, n)
+        assert np.mean(losses > gamma**2 / 2) > delta
+
+
 @pytest.mark.parametrize("d", [1, 3, 6])
 @pytest.mark.parametrize("beta", [0.3, 0.02])
 def test_lemma_f4_concentration(d: int, beta: float) -> None:
@@ -197,6 +220,25 @@ def test_lemma_f7_concentration_with_c1_of_seven(d: int, alpha: float) -> None:
 
 
 # ------------------------------------------------------------------- Lemmas 4.2 and 5.1
+
+
+def test_remark_f_8_the_frobenius_norm_needs_noise_smaller_by_the_root_of_d() -> None:
+    """Without the factor the spectral norm keeps to alpha, and the Frobenius norm does not.
+
+    C_1 = 7 leaves room, so that it takes many columns to see it.
+    """
+    alpha, beta, n, d = 1.0, 0.1, 100, 64
+    eta = constants.eta_covariance(alpha, beta, d)
+    rng = np.random.default_rng(d)
+
+    def misses(level: float, order: Any) -> float:
+        root = np.eye(d) + level * rng.standard_normal((n, d, d))
+        excess = root @ root.swapaxes(1, 2) - np.eye(d)
+        return float(np.mean(np.linalg.norm(excess, order, axis=(1, 2)) > alpha))
+
+    assert misses(eta, "fro") <= most_misses(beta, n)
+    assert misses(math.sqrt(d) * eta, 2) <= most_misses(beta, n)
+    assert misses(math.sqrt(d) * eta, "fro") > most_misses(beta, n)
 
 
 def test_lemma_4_2_a_masked_component_stays_near() -> None:

@@ -16,7 +16,7 @@ else
   INSTALL   = $(UV) pip install --quiet --python $(PY)
 endif
 
-.PHONY: app test lint format bench audit clean
+.PHONY: app test docs lint format bench audit clean
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit("privgmm needs python3 >= 3.11, found " + sys.version.split()[0] + "; pass PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
@@ -28,7 +28,7 @@ $(VENV)/.app: pyproject.toml | $(PY)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(PY)
-	$(INSTALL) -e ".[app,scale,test,dev]"
+	$(INSTALL) -e ".[app,scale,test,dev,docs]"
 	$(PY) -m privgmm.compile_kernels
 	@touch $@
 
@@ -53,6 +53,10 @@ format: $(VENV)/.test
 test: lint
 	$(ONE) $(PY) -m pytest -n 2 --dist worksteal -m "not study"
 
+# The documentation as a site, in site/index.html
+docs: $(VENV)/.test
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
 # Statistical studies, slower than a test run should be
 audit: $(VENV)/.test $(VENV)/.tables
 	$(PY) -m privgmm.audit
@@ -63,4 +67,4 @@ bench: $(VENV)/.test $(VENV)/.tables
 	$(PY) -m benchmarks
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,234 @@
+"""The site builds without a warning, leads where it says, and fetches nothing from elsewhere."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import privgmm
+from docs import site_pages
+from privgmm.methods.what_if import rows_for
+from privgmm.records.receipt import receipt_schema
+from tests.docs.names import ROOT
+
+_RESOURCES = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+
+
+class _Page(HTMLParser):
+    """The links, names and resources of one built page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.names: set[str] = set()
+        self.resources: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.names.update(given[key] for key in ("id", "name") if key in given)
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if _RESOURCES.get(tag) in given:
+            self.resources.append(given[_RESOURCES[tag]])
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "WARNING" not in built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, _Page]:
+    return {path: _Page(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
+
+
+def _target(page: Path, link: str) -> tuple[Path, str]:
+    """The file and the name in it that a link of a page leads to."""
+    parts = urlsplit(link)
+    path = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    return (path / "index.html" if path.is_dir() else path), unquote(parts.fragment)
+
+
+def test_every_link_leads_to_a_page_and_a_place_in_it(site: Path, pages: dict[Path, _Page]) -> None:
+    broken = []
+    for path, page in pages.items():
+        if path.name == "404.html":
+            continue
+        for link in page.links:
+            if urlsplit(link).scheme:
+                continue
+            target, name = _target(path, link)
+            known = pages.get(target)
+            if not target.is_file() or (name and known is not None and name not in known.names):
+                broken.append((path.relative_to(site).as_posix(), link))
+    assert broken == []
+    assert sum(len(page.links) for page in pages.values()) > 500
+
+
+def test_no_page_fetches_anything_from_another_host(site: Path, pages: dict[Path, _Page]) -> None:
+    """Scripts, styles, fonts and pictures; a script that could fetch one is not asked to."""
+    for path, page in pages.items():
+        outside = [one for one in page.resources if urlsplit(one).netloc]
+        assert outside == [], path
+        # the theme's script fetches a library for such blocks from another host
+        assert 'class="mermaid"' not in path.read_text("utf-8"), path
+    for path in site.rglob("*.css"):
+        fetched = re.findall(
+            r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')\s]+)", path.read_text("utf-8")
+        )
+        assert fetched == [], path
+
+
+def test_a_check_of_hosts_would_notice_one() -> None:
+    page = _Page('<script src="https://cdn.example/x.js"></script><img src="a.png">')
+    assert [urlsplit(one).netloc for one in page.resources] == ["cdn.example", ""]
+
+
+def _within(start: Path, clicks: int, pages: dict[Path, _Page]) -> set[Path]:
+    """Pages that are reached from the contents of `start` by so many clicks."""
+    reached = seen = {start}
+    for _ in range(clicks):
+        found = {
+            _target(path, link)[0]
+            for path in seen
+            for link in pages[path].links
+            if not urlsplit(link).scheme
+        }
+        seen = {path for path in found if path in pages} - reached
+        reached = reached | seen
+    return reached
+
+
+@pytest.mark.parametrize(
+    ("question", "answered"),
+    [
+        ("How many rows do I need?", "610"),
+        ("It refused, what now?", "Five ways on"),
+        ("Is this safe to publish?", "Check before you publish"),
+    ],
+)
+def test_a_newcomer_finds_an_answer_within_two_clicks(
+    site: Path, pages: dict[Path, _Page], question: str, answered: str
+) -> None:
+    near = _within(site / "index.html", 2, pages)
+    about = [
+        path for path in near if re.search(rf"<h1[^>]*>{re.escape(question)}", path.read_text())
+    ]
+    assert len(about) == 1
+    assert answered in pages[about[0]].text
+    assert question in pages[site / "index.html"].text
+
+
+def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, _Page]) -> None:
+    written = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
+    built = {path.relative_to(site).with_suffix(".md") for path in pages if path.name != "404.html"}
+    assert written == built
+    assert _within(site / "index.html", 2, pages) >= {
+        path for path in pages if path.name != "404.html"
+    }
+
+
+# ------------------------------------------------------------------------------- reference
+
+
+def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page]) -> None:
+    named = {
+        name
+        for path, page in pages.items()
+        if path.parent.name == "reference"
+        for name in page.names
+    }
+    missing = [name for name in privgmm.__all__ if f"privgmm.{name}" not in named]
+    assert missing == []
+
+
+def test_types_in_docstrings_are_shown_as_they_stand(pages: dict[Path, _Page]) -> None:
+    """Words and shapes, not the Python expressions that they happen to be."""
+    text = " ".join(page.text for path, page in pages.items() if path.parent.name == "reference")
+    assert "array - like" not in text
+    assert "array\u2011like (k, d, d)" in text.replace("\u00a0", " ")
+
+
+def test_the_command_line_is_what_the_commands_print(site: Path, pages: dict[Path, _Page]) -> None:
+    names = site_pages.commands()
+    assert {"release", "plan", "verify", "ledger", "completion"} <= set(names)
+    text = html.unescape(
+        re.sub(r"<[^>]+>", "", (site / "reference" / "cli.html").read_text("utf-8"))
+    )
+    for name in names:
+        assert f"privgmm-{name}" in pages[site / "reference" / "cli.html"].names
+        assert site_pages.help_of(name) in text
+
+
+def test_every_field_of_a_receipt_is_told(pages: dict[Path, _Page], site: Path) -> None:
+    rows = list(site_pages.schema_rows())
+    told = {path for path, _, _ in rows}
+    assert set(receipt_schema()["required"]) <= told
+    assert {"guarantee.epsilon", "plan.method", "reading.rows"} <= told
+    text = pages[site / "reference" / "receipt.html"].text
+    assert all(path in text for path in told)
+    kinds = {path: kind for path, kind, _ in rows}
+    assert kinds["neighbours.unit"] == "`row` or `person`"
+    assert kinds["schema"] == "`privgmm/receipt-3`"
+
+
+def test_a_drawing_has_a_box_for_each_room_below_all_that_point_to_it() -> None:
+    lines = ["flowchart TD", 'a["one"]', 'b["two"]', 'c["three"]', "a --> b", "b --> c", "a --> c"]
+    chart = "\n    ".join(lines) + "\n"
+    heights = dict(_heights(site_pages.drawn(chart)))
+    assert heights["one"] < heights["two"] < heights["three"]
+
+
+def _heights(picture: str) -> Iterator[tuple[str, float]]:
+    for y, label in re.findall(r'<text x="[\d.]+" y="([\d.]+)">(\w+)</text>', picture):
+        yield label, float(y)
+
+
+# -------------------------------------------------------------------------- stated numbers
+
+
+def test_the_stated_rows_are_those_of_the_planner() -> None:
+    """The table of rows for a release, and the sentence below it."""
+    text = (ROOT / "docs" / "how-to" / "rows-needed.md").read_text("utf-8")
+    columns, rows = (
+        re.search(rf"^\| {name} \| (.*) \|$", text, re.MULTILINE) for name in ("columns", "rows")
+    )
+    assert columns is not None
+    assert rows is not None
+    for d, n in zip(columns.group(1).split(" | "), rows.group(1).split(" | "), strict=True):
+        asked = privgmm.PlanRequest(n_components=3, n_features=int(d), method="sketch")
+        assert rows_for(asked) == int(n.replace(",", ""))
+    for n, epsilon in re.findall(r"([\d,]+) at ε = ([\d.]+)[,.]", text):
+        asked = privgmm.PlanRequest(
+            n_components=2, n_features=2, epsilon=float(epsilon), method="sketch"
+        )
+        assert rows_for(asked) == int(n.replace(",", ""))

@@ -1,19 +1,18 @@
-"""How soon the dashboard answers: every slider moved, also to where nobody was, and a cold start.
+"""How soon the dashboard answers: every slider moved, a cold start, and a class that comes at once.
 
 A rerun should stay under half a second on every page, whatever is still being worked out beside
-it; the first page should be usable five seconds after somebody opens it on a fresh server.
+it; the first page should be usable five seconds after somebody opens it on a fresh server; and of
+25 visitors who all press Release at once, nobody should wait more than ten times as long as one
+who is alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import shutil
-import socket
 import statistics
-import subprocess
-import sys
+import tempfile
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 from streamlit.testing.v1 import AppTest
 
+from benchmarks.visitors import release_together, serve
 from privgmm.dashboard.planner import solve as foresight
 from privgmm.dashboard.shared import answers
 from privgmm.dashboard.shared import jobs as waiting
@@ -28,6 +28,8 @@ from privgmm.dashboard.shared import jobs as waiting
 ROOT = Path(__file__).resolve().parent.parent
 RERUN, COLD = 0.5, 5.0
 """Seconds that a rerun and a first visit may take."""
+CLASS, CROWD = 25, 10.0
+"""Visitors who come at once, and how many times as long as a lone one they may wait."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,21 +127,8 @@ def cold_start() -> None:
     if chromium is None:
         print("cold start: no browser (Debian's package `chromium`)")
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     born = time.perf_counter()
-    server = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "privgmm.dashboard.launch", "--server.headless", "true"),
-            *("--server.address", "127.0.0.1", "--server.port", str(port)),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/_stcore/health")
+    with tempfile.TemporaryDirectory() as folder, serve(Path(folder) / "log.txt") as server:
         print(f"cold start: the server answers after {time.perf_counter() - born:.1f} s")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
@@ -147,7 +136,7 @@ def cold_start() -> None:
             )
             page = browser.new_page()
             start = time.perf_counter()
-            page.goto(f"http://127.0.0.1:{port}")
+            page.goto(f"http://127.0.0.1:{server.port}")
             button = page.get_by_role("button", name="Release", exact=True)
             button.wait_for(timeout=120_000)
             usable = time.perf_counter() - start
@@ -158,23 +147,38 @@ def cold_start() -> None:
             page.wait_for_selector(".main-svg", timeout=120_000)
             print(f"cold start: the picture is there after {time.perf_counter() - start:.1f} s")
             browser.close()
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
 
 
-def _wait_for(url: str) -> None:
-    for _ in range(300):
-        try:
-            with urllib.request.urlopen(url, timeout=1):
-                return
-        except OSError:
-            time.sleep(0.2)
-    raise TimeoutError(f"the app did not answer within a minute at {url}")
+def crowd() -> None:
+    """Visitors who press Release at once, against one who is alone; all on one server.
+
+    With fresh noise every release is work of its own, so on two processors the last of 25 waits for
+    at least 12.5 times the work of one. With the same seed there is one release for all.
+    """
+    kinds: dict[str, dict[str, str]] = {"fresh noise": {}, "the same seed": {"seeded": "true"}}
+    with tempfile.TemporaryDirectory() as folder, serve(Path(folder) / "log.txt") as server:
+        # what is loaded and compiled at the first release counts for nobody
+        release_together(server.port, [{}])
+        alone = statistics.median(release_together(server.port, [{}])[0].answered for _ in range(3))
+        print(f"a class: alone, a release takes {alone:.2f} s from the press to the result")
+        for name, query in kinds.items():
+            before = server.processor_seconds
+            visits = release_together(server.port, [query] * CLASS)
+            worst = max(visit.answered for visit in visits)
+            print(
+                f"a class: {len(visits)} of {CLASS} answered, {name}: "
+                f"{statistics.median(visit.answered for visit in visits) / alone:.1f} times as "
+                f"long as alone in the median, {worst / alone:.1f} times at worst "
+                f"({worst:.2f} s, {server.processor_seconds - before:.1f} processor-seconds): "
+                f"{'within' if worst <= CROWD * alone else 'OVER'} {CROWD:g} times"
+            )
+        late = server.log.read_text().count("does not exist anymore")
+        print(f"a class: {late} late ticks of clocks in the server's log")
 
 
 def main() -> None:
     cold_start()
+    crowd()
     reruns()
 
 

@@ -20,7 +20,7 @@ from privgmm import EM, MixtureBatch, Plan, best_plan
 from privgmm.data.jitter import jittered
 from privgmm.errors import InvalidInput
 from privgmm.stages.agreement.algorithm_1 import settled_distances
-from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
 from privgmm.stages.agreement.votes import AgreementTest, friend_counts
 
@@ -119,7 +119,7 @@ def line(columns: str, k: int, epsilon: float, *, forgiving: bool) -> str:
     head = f"{columns:50} {k} {epsilon:3g} {kind:9}"
     if plan is None:
         return f"{head}  no plan"
-    blocks = rows_of_blocks(rows, deal(len(rows), plan.n_blocks, seed=0))
+    blocks = rows[deal(len(rows), plan.n_blocks, seed=0)]
     before = agreement(blocks, plan, EM(k, n_restarts=4))
     after = agreement(blocks, plan, EM(k))
     text = f"{head} {plan.n_blocks:4d} {plan.tau:5.2f} "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +25,6 @@ from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.stages.agreement.blocks import rows_of_blocks
 from privgmm.stages.agreement.flatness import nearly_flat
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
 from privgmm.stages.agreement.lifted_space import geometry_of
@@ -261,7 +261,7 @@ def try_components(blocks: Array, n_components: int, learner: Learner | None = N
 def hint(
     fits: MixtureBatch,
     distances: Array,
-    rows: Array,
+    take: Callable[[IntArray], Array],
     positions: IntArray,
     *,
     learner: Learner,
@@ -275,7 +275,8 @@ def hint(
         t fits.
     distances : array (t, t)
         As the test saw them: infinite for a fit and itself where it could not be labelled.
-    rows : array (n, d)
+    take : callable(positions) -> rows
+        Rows of the table by their positions.
     positions : array (t, s)
         Which rows made up each block.
     learner : Learner
@@ -290,7 +291,7 @@ def hint(
     """
     some = _every(fits, -(-len(fits) // _MOST_BLOCKS))
     found = landscape(some)
-    words = _failures(fits, rows, positions, learner)
+    words = _failures(fits, take, positions, learner)
     split = len(found.solutions) > 1
     if not found.solutions or (passed and not split):
         return " ".join(words) or None
@@ -308,7 +309,7 @@ def hint(
             f"as those of well separated components would with {size} rows a block."
         )
     words += _doubts(found.solutions[0].mixture)
-    blocks = rows_of_blocks(rows, positions[:_TRIAL_BLOCKS])
+    blocks = take(positions[:_TRIAL_BLOCKS])
     words.append(_suggestion(blocks, fits.n_components, learner))
     return " ".join(words)
 
@@ -327,7 +328,12 @@ def _excess(solution: Solution, rows: int) -> float:
     return solution.scatter / float(np.median(expected))
 
 
-def _failures(fits: MixtureBatch, rows: Array, positions: IntArray, learner: Learner) -> list[str]:
+def _failures(
+    fits: MixtureBatch,
+    take: Callable[[IntArray], Array],
+    positions: IntArray,
+    learner: Learner,
+) -> list[str]:
     failed = np.flatnonzero(~fits.ok)
     if not failed.size:
         return []
@@ -335,7 +341,7 @@ def _failures(fits: MixtureBatch, rows: Array, positions: IntArray, learner: Lea
     asked = getattr(learner, "fit_blocks_with_reasons", None)
     if asked is None:
         return [f"{head}."]
-    _, reasons = asked(rows_of_blocks(rows, positions[failed[:_REASONS_ASKED]]), rng=0)
+    _, reasons = asked(take(positions[failed[:_REASONS_ASKED]]), rng=0)
     counted = collections.Counter(reason or "found on a second try" for reason in reasons)
     told = "; ".join(f"{reason} ({count})" for reason, count in counted.most_common(3))
     more = f" of the first {_REASONS_ASKED}" if failed.size > _REASONS_ASKED else ""

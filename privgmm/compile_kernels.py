@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from privgmm.data.people import ArrayPeople
 from privgmm.distances.all_pairs import pairwise_dist_param
 from privgmm.distances.mixture_variation import mixture_tv
 from privgmm.distances.total_variation import gaussian_hockey_stick, gaussian_tv
@@ -15,8 +16,8 @@ from privgmm.learners.moments import fitting as moments
 from privgmm.learners.student import StudentT
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.agreement.lifted_space import LiftedSpace
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import cut_sums
+from privgmm.stages.refinement.projection import vote_sums
 from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
 from privgmm.stages.sketch import fitting, nearest
 from privgmm.stages.sketch.features import SketchShape, feature_sums, fixed_point_scale
@@ -43,8 +44,10 @@ def _warm_sketch(mixture: Mixture) -> None:
     rows = mixture.sample(12, rng=0)
     frame, shape = Frame(np.zeros(d), np.eye(d)), SketchShape.default(d)
     for member in (None, np.arange(12) // 2):
-        feature_sums(rows, frame, shape, scale=fixed_point_scale(12), member=member)
-        winsorised_sums(rows, mixture, Moments(3.0), Persons.of(12, member))
+        people = ArrayPeople.of(rows, member)
+        feature_sums(people, frame, shape, scale=fixed_point_scale(12))
+        winsorised_sums(people, mixture, Moments(3.0))
+        vote_sums(people, [mixture, mixture], 2.0)
     fits = StudentT().fit_blocks(mixture.sample(40, rng=1).reshape(2, 20, d), rng=0)
     LiftedSpace(0.1).placed(fits, 1.0)
     fitting.warm()
@@ -60,7 +63,7 @@ def warm() -> None:
     space = LiftedSpace(0.1, clearance=8.0)
     space.distances(batch)
     space.representative(batch, np.ones(len(batch)), 0)
-    cut_sums(np.zeros((4, 5)), batch[0], 3.0, (0.4, 0.6, 1.0), Persons.of(4, None), 2.0**30)
+    cut_sums(ArrayPeople.of(np.zeros((4, 5))), batch[0], 3.0, (0.4, 0.6, 1.0), 2.0**30)
     _warm_sketch(batch[0])
     first, second = batch[0].marginal([0, 1]), batch[8].marginal([0, 1])
     ill = np.diag([1.0, 1e-8])

@@ -24,7 +24,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privgmm import methods
 from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.budget import Unit
-from privgmm.data.rows import check_finite, check_spread, checked_frame_names, checked_groups
+from privgmm.data.rows import checked_frame_names, is_stored, row_source
+from privgmm.data.source import RowSource, check_finite, check_spread, checked_groups
+from privgmm.data.tables import label_texts
 from privgmm.errors import InvalidInput, PrivGMMError, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
@@ -34,7 +36,7 @@ from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
 from privgmm.mixture import Mixture
-from privgmm.release import Outcome, Release, release
+from privgmm.release import Executor, Outcome, Release, release
 from privgmm.stages.sketch.structures import CovarianceType
 
 __all__ = ["NoMixture", "PrivateGaussianMixture", "of_mixture"]
@@ -212,21 +214,27 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         X: Any,
         y: Any = None,  # noqa: ARG002 - scikit-learn's signature
         *,
-        groups: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | str | None = None,
         ledger: Ledger | None = None,
+        executor: Executor = None,
         **refused: Any,
     ) -> Self:
         """Release a mixture from the rows of X once, or refuse.
 
         Parameters
         ----------
-        X : array-like or data frame (n, d)
-            One row per person; n is public.
+        X : array-like, data frame, Parquet file or folder, pyarrow dataset or Dask collection
+            Rows (n, d), one per person; n is public. Files, datasets and Dask collections are read
+            part by part, and all of their columns are taken but that of `groups`; to choose
+            others, pass ``row_source(X, columns)``.
         y : ignored
-        groups : array-like (n,), optional
-            Who each row belongs to, to protect all rows of a person together.
+        groups : array-like (n,) or name of a column, optional
+            Who each row belongs to, to protect all rows of a person together. A column of a data
+            frame or file that says so is not fitted.
         ledger : Ledger, optional
             Told of the spend before noise is drawn.
+        executor : "threads", "dask", address of a Dask scheduler, or executor, optional
+            Where blocks are fitted and files are read, as for `release`.
         **refused : any
             ``sample_weight``, which is refused: a row of weight w moves every sum w times as far,
             so noise for the promise would have to grow with the largest weight.
@@ -251,22 +259,32 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         _refuse_weights(refused)
         self._check_parameters()
         checked_frame_names(X, stacklevel=level_outside() or 1)
-        # not finite: told by the package, since the usual advice, to drop rows, is wrong here
-        rows: Array = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        check_finite(rows)
+        table: Any
+        if isinstance(X, RowSource) or is_stored(X) or isinstance(groups, str):
+            table = row_source(X, without=(groups,) if isinstance(groups, str) else ())
+            self.n_features_in_ = table.n_features
+            self.feature_names_in_ = np.array(table.columns, dtype=object)
+            n_units, d = self._units(table, groups), table.n_features
+        else:
+            # not finite: told by the package, since the usual advice, to drop rows, is wrong here
+            table = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+            check_finite(table)
+            n_units, d = self._units(table, groups), table.shape[1]
         unit: Unit = "row" if groups is None else "person"
-        plan, problem = self._plan(self._units(rows, groups), rows.shape[1], unit)
+        plan, problem = self._plan(n_units, d, unit)
         outcome: Outcome | None = None
         if plan is not None and not problem:
-            # here the columns still have their names
-            check_spread(rows, getattr(self, "feature_names_in_", None))
+            if isinstance(table, np.ndarray):
+                # here the columns still have their names
+                check_spread(table, getattr(self, "feature_names_in_", None))
             outcome = release(
-                rows,
+                table,
                 plan,
                 learner=self._learner(plan.n_components),
                 rng=self._noise(),
                 ledger=ledger,
                 groups=groups,
+                executor=executor,
             )
         self._store(plan, outcome, problem)
         return self
@@ -344,11 +362,14 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
                 f"Generator, got {state!r}"
             ) from problem
 
-    def _units(self, rows: Array, groups: npt.ArrayLike | None) -> int:
+    def _units(self, rows: Array | RowSource, groups: npt.ArrayLike | str | None) -> int:
         """Who can be dealt into blocks: rows, or persons where rows are grouped."""
+        n = rows.n_rows if isinstance(rows, RowSource) else len(rows)
         if groups is None:
-            return len(rows)
-        return len(np.unique(checked_groups(groups, len(rows))))
+            return n
+        if isinstance(groups, str) and isinstance(rows, RowSource):
+            return rows.count_persons(groups)
+        return len(set(label_texts(checked_groups(groups, n)).tolist()))
 
     def _plan(self, n: int, d: int, unit: Unit) -> tuple[Plan | None, str]:
         """A plan from public numbers, or why there is none; the parameters are valid."""

@@ -8,11 +8,12 @@ last one gives the mixture or one of them gives ⊥. `release` is the two calls 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,10 @@ import numpy.typing as npt
 from privgmm.advice import hint
 from privgmm.arrays import Array, IntArray, one_blas_thread
 from privgmm.budget import Budget, Unit
-from privgmm.data.rows import RowsLike, check_spread, checked_groups, checked_source
+from privgmm.data.engines import Engine, Submits, Watch, engine_for
+from privgmm.data.people import secret_key
+from privgmm.data.rows import RowsLike, checked_source
+from privgmm.data.source import RowSource
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.learner import Learner
 from privgmm.learners.registry import learner_for
@@ -28,16 +32,16 @@ from privgmm.ledger.cautions import caution
 from privgmm.ledger.protocol import Ledger
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.privacy.noise import NoiseSource, RandomState, noise_source
+from privgmm.privacy.noise import RandomState, noise_source
 from privgmm.results import Refusal, Release
-from privgmm.stages.agreement.blocks import one_row_each
 from privgmm.stages.agreement.stage import AgreementView
 from privgmm.stages.agreement.votes import Verdict
 from privgmm.stages.sketch.private_sketch import PrivateSketch
-from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Published, Submits, Work
+from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Published, Work
 
 __all__ = [
     "CuratorView",
+    "Executor",
     "Outcome",
     "PreparedRelease",
     "Refusal",
@@ -45,6 +49,10 @@ __all__ = [
     "prepare",
     "release",
 ]
+
+
+Executor: TypeAlias = Engine | Submits | str | None
+"""Where work on rows may be done; see `engine_for`."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,6 +68,7 @@ class CuratorView:
     drawn: tuple[Drawn, ...]
     _work: Work = dataclasses.field(repr=False)
     _plan: Plan = dataclasses.field(repr=False)
+    _table: RowSource = dataclasses.field(repr=False)
 
     @property
     def _agreement(self) -> AgreementView:
@@ -85,7 +94,7 @@ class CuratorView:
 
     @property
     def positions(self) -> IntArray:
-        """Which rows made up each block (t, s)."""
+        """Which rows made up each block (t, s), by their positions in the table."""
         return self._agreement.positions
 
     @property
@@ -120,7 +129,10 @@ class CuratorView:
         return self.verdict.threshold
 
     def nonprivate(self) -> Mixture:
-        """The learner's fit to all rows at once, without any privacy."""
+        """The learner's fit to all rows at once, without any privacy.
+
+        Of a table that is read part by part, to a million rows from everywhere.
+        """
         return self._nonprivate
 
     @functools.cached_property
@@ -130,7 +142,7 @@ class CuratorView:
         if self._plan.chooses_components and isinstance(last, Published):
             # fits of another number of components could not be compared with the release
             learner = learner_for(last.mixture.n_components, None)
-        batch = learner.fit_blocks(self._work.rows[None], rng=0)
+        batch = learner.fit_blocks(self._table.curated()[None], rng=0)
         if not batch.ok[0]:
             raise PrivGMMError("the learner finds no mixture in all rows together")
         return batch[0]
@@ -148,7 +160,7 @@ class CuratorView:
         return hint(
             self.fits,
             self.distances,
-            self._work.rows,
+            self._table.take,
             self.positions,
             learner=self._agreement.learner,
             passed=self.verdict.passed,
@@ -203,9 +215,13 @@ class PreparedRelease:
     spent: Budget
     unit: Unit
     _work: Work = dataclasses.field(repr=False)
+    _table: RowSource = dataclasses.field(repr=False)
     _first: Prepared = dataclasses.field(repr=False)
     _columns: tuple[str, ...] = dataclasses.field(repr=False)
     _drawn: bool = dataclasses.field(default=False, repr=False)
+    _opened: contextlib.ExitStack = dataclasses.field(
+        default_factory=contextlib.ExitStack, repr=False
+    )
 
     def _named(self, sketch: PrivateSketch | None) -> PrivateSketch | None:
         """The sketch with the names of the columns, which are public."""
@@ -230,9 +246,9 @@ class PreparedRelease:
             )
         source = self._work.source
         caution(
-            self._work.rows,
+            self._table,
             self.plan,
-            n_units=len(self._work.units),
+            n_units=len(self._work.people),
             unit=self.unit,
             seeded=source.seeded,
             in_ledger=ledger is not None,
@@ -247,7 +263,7 @@ class PreparedRelease:
         value: Any = None
         # many small matrices: a second BLAS thread would cost more than it brings. And whether a
         # number overflows on the way must not show, not even where warnings are errors
-        with one_blas_thread(), np.errstate(all="ignore"):
+        with self._opened, one_blas_thread(), np.errstate(all="ignore"):
             prepared = self._first
             for number, stage in enumerate(self.plan.stages):
                 if number > 0:
@@ -265,7 +281,7 @@ class PreparedRelease:
                 self.unit,
                 entry,
                 mark,
-                len(self._work.units),
+                len(self._work.people),
             )
         else:
             published = value if isinstance(value, Published) else Published(value)
@@ -290,7 +306,7 @@ class PreparedRelease:
             except Exception as failure:  # noqa: BLE001 - a ledger may be anybody's code
                 # what was paid for must not be lost: the ledger counts it as unfinished
                 problem = str(failure) or type(failure).__name__
-        view = CuratorView(tuple(drawn), self._work, self.plan)
+        view = CuratorView(tuple(drawn), self._work, self.plan, self._table)
         return Outcome(result, view, problem)
 
 
@@ -301,9 +317,10 @@ def prepare(
     columns: Sequence[str] | None = None,
     learner: Learner | None = None,
     rng: RandomState = None,
-    executor: Submits | None = None,
-    groups: npt.ArrayLike | None = None,
+    executor: Executor = None,
+    groups: npt.ArrayLike | str | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> PreparedRelease:
     """Check a release and do all of its work that needs no noise; costs nothing.
 
@@ -321,24 +338,34 @@ def prepare(
     spent = plan.spent()
     if not plan.budget.covers(spent):
         raise PrivGMMError(f"the plan costs {spent}, more than its budget {plan.budget}")
-    table = checked_source(X, plan.n_features, columns)
-    rows = table.rows()
     source = noise_source(rng)
     # a learner for another number of components is refused before anything is fitted
     plan.nonprivate_learner(learner)
-    units, member = _units(rows, groups, source)
-    unit: Unit = "row" if groups is None else "person"
-    if shortage := plan.shortage(len(units), unit):
-        raise InvalidInput(shortage)
-    check_spread(rows, table.columns)
-    work = Work(rows, units, member, source, learner, executor, progress)
-    for stage in plan.stages:
-        stage.check(work)
-    first = plan.stages[0].prepare(work, None)
-    names = tuple(str(name) for name in table.columns)
-    # checked here: nothing may raise once noise is drawn
-    named = names if len(set(names)) == len(names) else ()
-    return PreparedRelease(plan, spent, unit, work, first, named)
+    with contextlib.ExitStack() as opened:
+        engine = engine_for(executor)
+        opened.callback(engine.close)
+        without = (groups,) if isinstance(groups, str) and columns is None else ()
+        table = checked_source(X, plan.n_features, columns, without=without)
+        unit: Unit = "row" if groups is None else "person"
+        if groups is None and (shortage := plan.shortage(table.n_rows, unit)):
+            raise InvalidInput(shortage)
+        # rows have no order to be hidden; that of persons is secret
+        key = "" if groups is None else secret_key(source.seed())
+        people = table.people(groups, key, engine, watch)
+        opened.callback(people.close)
+        if groups is not None and (shortage := plan.shortage(len(people), unit)):
+            raise InvalidInput(shortage)
+        work = Work(people, source, learner, engine, progress, watch)
+        for stage in plan.stages:
+            stage.check(work)
+        first = plan.stages[0].prepare(work, None)
+        people.check()
+        names = tuple(str(name) for name in table.columns)
+        # checked here: nothing may raise once noise is drawn
+        named = names if len(set(names)) == len(names) else ()
+        return PreparedRelease(
+            plan, spent, unit, work, table, first, named, _opened=opened.pop_all()
+        )
 
 
 def release(
@@ -348,17 +375,19 @@ def release(
     columns: Sequence[str] | None = None,
     learner: Learner | None = None,
     rng: RandomState = None,
-    executor: Submits | None = None,
+    executor: Executor = None,
     ledger: Ledger | None = None,
-    groups: npt.ArrayLike | None = None,
+    groups: npt.ArrayLike | str | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Learn one Gaussian mixture from X with the guarantee of `plan`, or refuse.
 
     Parameters
     ----------
-    X : array-like, data frame, file or RowSource (n, d)
-        One row per person, finite, no bounds; whatever `row_source` takes. n is public.
+    X : array-like, data frame, file, folder, dataset, Dask collection or RowSource (n, d)
+        One row per person, finite, no bounds; whatever `row_source` takes. n is public. Tables
+        that are not held in memory are read part by part, in a few passes.
     plan : Plan
         From `calibrate` or `best_plan`.
     columns : sequence of str, optional
@@ -367,15 +396,21 @@ def release(
         Any non-private learner; `EM` by default.
     rng : None, seed, Generator or NoiseSource
         None draws cryptographic noise. A seed makes a repeatable demonstration, marked so.
-    executor : Submits, optional
-        Anything with ``submit`` (concurrent.futures, Dask's client) to fit blocks in parallel.
+    executor : "threads", "dask", address of a Dask scheduler, or executor, optional
+        Where blocks are fitted, and tables read that are not in memory: threads by default, or
+        anything with ``submit`` (concurrent.futures, Dask's client). What is released does not
+        depend on it.
     ledger : Ledger, optional
         Told of the spend before noise is drawn and of the verdict after.
-    groups : array-like (n,), optional
+    groups : array-like (n,) or name of a column, optional
         Who each row belongs to. The guarantee is then for replacing all rows of one person:
-        block fits use one row of each, refinement the average over each person's rows.
+        block fits use one row of each, sums the average over each person's rows. Rows with one
+        label are one person's, in whichever file they are.
     progress : callable(done, total), optional
         Called as blocks are fitted; raising from it cancels, before anything is drawn.
+    watch : callable(Step), optional
+        Told of each step: of blocks, and of every pass over the rows. Raising from it stops the
+        work. What a ledger was told by then stays spent, and nothing is published.
     """
     prepared = prepare(
         X,
@@ -386,16 +421,6 @@ def release(
         executor=executor,
         groups=groups,
         progress=progress,
+        watch=watch,
     )
     return prepared.draw(ledger)
-
-
-def _units(
-    rows: Array, groups: npt.ArrayLike | None, source: NoiseSource
-) -> tuple[IntArray, IntArray | None]:
-    """Positions of the rows that go into blocks, and who each row belongs to."""
-    if groups is None:
-        return np.arange(len(rows), dtype=np.int64), None
-    labels = checked_groups(groups, len(rows))
-    chosen, member, _ = one_row_each(labels, seed=source.seed())
-    return chosen, member

@@ -136,7 +136,7 @@ def given(truth: Mixture, learner: Learner, *, spoil: int = 0, passed: bool = Tr
     rows[positions[:spoil].ravel()] = 1.0
     fits = learner.fit_blocks(rows[positions], rng=7)
     distances = LiftedSpace(0.1).distances(fits)
-    return hint(fits, distances, rows, positions, learner=learner, passed=passed)
+    return hint(fits, distances, rows.__getitem__, positions, learner=learner, passed=passed)
 
 
 def test_failures_are_counted_with_their_reasons() -> None:

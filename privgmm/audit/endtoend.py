@@ -17,13 +17,14 @@ from privgmm.arrays import Array, IntArray
 from privgmm.audit.cores import Mechanism
 from privgmm.audit.findings import Finding, clopper_pearson, within
 from privgmm.budget import Budget
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
 from privgmm.methods.lifted.cores import averaged
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import MixtureBatch
 from privgmm.privacy.noise import DiscreteGaussian, SecureNoise, SeededNoise
-from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.agreement.lifted_space import Anchored
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
@@ -98,8 +99,7 @@ class Instance:
         """Rows dealt into blocks as a release deals them, and fitted; the same deal for both."""
         positions = self.stage.dealt(len(self.first), seed=0)
         first, second = (
-            self.learner.fit_blocks(rows_of_blocks(rows, positions), rng=0)
-            for rows in (self.first, self.second)
+            self.learner.fit_blocks(rows[positions], rng=0) for rows in (self.first, self.second)
         )
         return first, second
 
@@ -230,8 +230,7 @@ def drawn_releases(instance: Instance, runs: int) -> tuple[Array, Array]:
     sides = []
     for rows in (instance.first, instance.second):
         source = _Dealt()
-        units = np.arange(len(rows), dtype=np.int64)
-        work = Work(rows, units, None, source, instance.learner)
+        work = Work(ArrayPeople.of(rows), source, instance.learner)
         ready = instance.stage.prepare(work, None)
         out = np.full((runs, 3 * instance.stage.n_components), np.nan)
         for i in range(runs):

@@ -164,9 +164,7 @@ def counts_move(stage: HistogramFrame, *, tries: int = 30, rng: np.random.Genera
         for j in range(d):
             worst = max(worst, _gap(*(one.widths[j] for one in ready)))
             scale, offset = math.exp(rng.normal()), float(rng.random())
-            places = [
-                Histogram.of(place_bins(work.rows[work.units, j], scale, offset)) for work in works
-            ]
+            places = [Histogram.of(place_bins(one.chosen[:, j], scale, offset)) for one in ready]
             worst = max(worst, _gap(*places))
     return within(
         f"histograms, d={d}: counts",

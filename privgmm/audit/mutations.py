@@ -52,6 +52,7 @@ from privgmm.audit.sketch_attacks import (
     turned,
 )
 from privgmm.audit.wiretap import Heard, Side, Tap, account
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.methods import registry
 from privgmm.methods.lifted.method import LiftedMethod
@@ -62,7 +63,6 @@ from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.stage import Agreement, AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.refinement.projection import preferred
 from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
@@ -299,7 +299,7 @@ def _noisy_vote() -> Finding:
     for value in (-500.0, 500.0):
         rows[0] = value
         tap = Tap(0, heard[0] if heard else ())
-        preferred(rows, places, Persons.of(50, None), clip=2.0, multiplier=3.0, source=tap)
+        preferred(ArrayPeople.of(rows), places, clip=2.0, multiplier=3.0, source=tap)
         heard.append(tap.heard)
     gaps = [
         float(np.linalg.norm((a.sums - b.sums).astype(np.float64))) / a.sigma
@@ -370,7 +370,7 @@ def _moments() -> Finding:
     public = Mixture([1.0], [[0.0]], [[[1.0]]])
 
     def sums(part: Any, member: Any) -> Any:
-        return winsorised_sums(part, public, Moments(2.0), Persons.of(len(part), member))[0]
+        return winsorised_sums(ArrayPeople.of(part, member), public, Moments(2.0))[0]
 
     return exact_sums("moments, d=1", sums, 2 * gaussian_rows(60, 1), rng=_rng())
 
@@ -772,9 +772,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "a person's waves added up",
-        f"{_FEATURES}:_by_person",
-        "if member is None:",
-        "if True:",
+        f"{_FEATURES}:WaveTask.__call__",
+        "if starts.size - 1 < len(rows):",
+        "if False:",
         _sketch_persons,
     ),
     # finish
@@ -794,9 +794,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "a vote without a clip",
-        f"{_VOTING}:vote_sums",
-        "np.clip(np.nan_to_num(differences, nan=0.0), -clip, clip) / clip",
-        "np.clip(np.nan_to_num(differences, nan=0.0), -9 * clip, 9 * clip) / clip",
+        f"{_VOTING}:_VoteTask.__call__",
+        "np.nan_to_num(differences, nan=0.0), -self.clip, self.clip)",
+        "np.nan_to_num(differences, nan=0.0), -9 * self.clip, 9 * self.clip)",
         _noisy_vote,
     ),
     Mutation(
@@ -859,8 +859,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "rows in two pairs",
         f"{_HISTOGRAM}:HistogramFrame.prepare",
-        "work.units[order[half : 2 * half]]",
-        "np.roll(work.units[order[:half]], 1)",
+        "order[half : 2 * half]",
+        "np.roll(order[:half], 1)",
         _counts,
     ),
     # releases, persons, learners, ledgers, jitter
@@ -901,9 +901,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "all rows of a person go into blocks",
-        f"{_RELEASE}:_units",
-        "return chosen, member",
-        "return np.arange(len(rows), dtype=np.int64), member",
+        "data.people:ArrayPeople.labelled",
+        "order, starts = person_order(hashes, labels)",
+        "order, starts = np.arange(len(rows)), np.arange(len(rows) + 1)",
         persons_in_blocks,
     ),
     Mutation(

@@ -45,6 +45,7 @@ from privgmm.audit.sketch_attacks import (
 from privgmm.audit.sketch_releases import cases, many_sketches, whole_releases
 from privgmm.audit.wiretap import account
 from privgmm.budget import Budget
+from privgmm.data.people import People
 from privgmm.distances.matching import bottleneck_matchings
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness
@@ -60,11 +61,10 @@ from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.stage import Agreement, PickedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.refinement.projection import vote_row_sums, vote_sums
 from privgmm.stages.refinement.winsorised import Moments, moment_row_sums, winsorised_sums
-from privgmm.stages.sketch.features import SketchShape, feature_sums
+from privgmm.stages.sketch.features import SketchShape, WaveTask
 from privgmm.stages.sketch.finish import Finish, PreparedFinish
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame
@@ -323,15 +323,25 @@ class FaintSketch(Sketch):
         return super().sigma / 50
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _EveryRow:
+    """A task that takes each row for a person."""
+
+    task: WaveTask
+
+    def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        del starts
+        return self.task(rows, np.arange(len(rows) + 1, dtype=np.int64))
+
+
 @dataclasses.dataclass(frozen=True)
 class SummedPersons(Sketch):
     """Every row of a person counts in full."""
 
     def prepare(self, work: Work, public: Frame) -> PreparedSketch:
         """Sums over rows, with noise for averages over each person's."""
-        return PreparedSketch(
-            self, public, feature_sums(work.rows, public, self.shape, scale=self.scale)
-        )
+        every = _EveryRow(WaveTask(public, self.shape, self.scale))
+        return PreparedSketch(self, public, work.people.total(every))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -369,13 +379,11 @@ class KeptRows(HistogramFrame):
         return (moment_row_sums(self.multipliers[0], self.moments, public, _kept_sums),)
 
 
-def _kept_sums(
-    rows: Array, public: Mixture, moments: Moments, persons: Persons
-) -> tuple[IntArray, float]:
+def _kept_sums(people: People, public: Mixture, moments: Moments) -> tuple[IntArray, float]:
     """In units of R, but pulled in only at a hundred times R."""
     d, times = public.n_features, 100.0
     wide = dataclasses.replace(moments, radius=times * moments.radius)
-    sums, unit = winsorised_sums(rows, public, wide, persons)
+    sums, unit = winsorised_sums(people, public, wide)
     factors = np.repeat([1.0, times, times**2], [1, d, d * (d + 1) // 2])
     return np.rint(sums * factors).astype(np.int64), unit
 
@@ -390,10 +398,10 @@ class OpenVote(Finish):
 
 
 def _open_votes(
-    rows: Array, candidates: Sequence[Mixture], persons: Persons, clip: float
+    people: People, candidates: Sequence[Mixture], clip: float
 ) -> tuple[IntArray, float]:
     """Clipped at a million times C, in units of C."""
-    sums, unit = vote_sums(rows, candidates, persons, 1e6 * clip)
+    sums, unit = vote_sums(people, candidates, 1e6 * clip)
     return np.rint(sums * 1e6).astype(np.int64), unit
 
 

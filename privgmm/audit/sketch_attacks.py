@@ -15,9 +15,9 @@ from privgmm.audit.findings import Finding
 from privgmm.audit.histograms import counts_move, lone_bins
 from privgmm.audit.sketch_releases import one_turn
 from privgmm.audit.wiretap import Side, account
+from privgmm.data.people import ArrayPeople
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SeededNoise
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import cut_sums
 from privgmm.stages.refinement.projection import vote_sums
 from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
@@ -162,17 +162,17 @@ def exactness_findings(*, n: int = 300, rng: np.random.Generator) -> list[Findin
             shape: SketchShape = shape,
             scale: int = scale,
         ) -> IntArray:
-            return feature_sums(part, frame, shape, scale=scale, member=member, chunk_rows=64)
+            return feature_sums(ArrayPeople.of(part, member, chunk=64), frame, shape, scale=scale)
 
         def moments(part: Array, member: IntArray | None, public: Mixture = public) -> IntArray:
-            return winsorised_sums(part, public, Moments(2.0), Persons.of(len(part), member))[0]
+            return winsorised_sums(ArrayPeople.of(part, member), public, Moments(2.0))[0]
 
         def cut(part: Array, member: IntArray | None, public: Mixture = public) -> IntArray:
-            persons = Persons.of(len(part), member)
-            return cut_sums(part, public, 2.0, (0.4, 0.6, 1.0), persons, 2.0**30)
+            people = ArrayPeople.of(part, member)
+            return cut_sums(people, public, 2.0, (0.4, 0.6, 1.0), 2.0**30)
 
         def votes(part: Array, member: IntArray | None, others: list[Mixture] = others) -> IntArray:
-            return vote_sums(part, others, Persons.of(len(part), member), 2.0)[0]
+            return vote_sums(ArrayPeople.of(part, member), others, 2.0)[0]
 
         for name, sums in (
             ("waves", waves),

@@ -19,6 +19,7 @@ from privgmm.audit.endtoend import proved_epsilon
 from privgmm.audit.findings import Finding, within
 from privgmm.audit.wiretap import Side
 from privgmm.budget import Budget
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import PlanRequest
@@ -103,7 +104,8 @@ def _towards(
     first, second = (
         (sums[0] + 1j * sums[1]) / (_SCALE * len(one) * amplitudes)
         for sums in (
-            feature_sums(rows, frame, shape, scale=_SCALE).reshape(2, -1) for rows in (one, two)
+            feature_sums(ArrayPeople.of(rows), frame, shape, scale=_SCALE).reshape(2, -1)
+            for rows in (one, two)
         )
     )
     return (first + second) / 2, second - first

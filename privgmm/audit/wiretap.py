@@ -18,6 +18,7 @@ import numpy as np
 
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.findings import Finding, within
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.privacy.curves import ORDERS
 from privgmm.privacy.noise import SeededNoise
@@ -115,11 +116,7 @@ class Side:
 
     def work(self, source: SeededNoise) -> Work:
         """As a release hands it to a stage; of each person the first row goes into blocks."""
-        if self.member is None:
-            units = np.arange(len(self.rows), dtype=np.int64)
-        else:
-            units = np.unique(self.member, return_index=True)[1].astype(np.int64)
-        return Work(self.rows, units, self.member, source)
+        return Work(ArrayPeople.of(self.rows, self.member), source)
 
 
 def overheard(

@@ -21,6 +21,7 @@ import pyarrow.csv as pacsv
 
 from privgmm.arrays import Array
 from privgmm.data.content import check_there
+from privgmm.data.engines import Step, Watch
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.records.files import new_private_file, part_of
@@ -33,6 +34,7 @@ __all__ = [
     "file_content",
     "output",
     "progress_bar",
+    "progress_lines",
     "read_mixture",
     "read_named_mixture",
     "say",
@@ -184,6 +186,42 @@ def progress_bar(what: str) -> Callable[[int, int], None] | None:
         sys.stderr.flush()
 
     return show
+
+
+def progress_lines() -> Watch | None:
+    """A bar for each step of a release, with its rate and the time left, if somebody watches."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(step: Step) -> None:
+        full = _BAR * step.done // max(step.total, 1)
+        over = step.done >= step.total
+        pace = "" if step.rate is None else f", {step.rate:,.0f} per second"
+        if over:
+            pace += f", {step.seconds:.1f} s"
+        elif step.left is not None:
+            pace += f", {_clock(step.left)} left"
+        sys.stderr.write(
+            f"\r[{'█' * full}{'·' * (_BAR - full)}] {step.what}: {step.done:,} of {step.total:,} "
+            f"{step.unit}{pace}\x1b[K{chr(10) if over else ''}"
+        )
+        sys.stderr.flush()
+
+    return show
+
+
+def _clock(seconds: float) -> str:
+    """Time in a few letters.
+
+    >>> _clock(4.2), _clock(75), _clock(7_300)
+    ('5 s', '1 min 15 s', '2 h 2 min')
+    """
+    whole = math.ceil(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def file_content(path: Path) -> bytes:

@@ -33,10 +33,11 @@ from privgmm.cli.arguments import (
 )
 from privgmm.cli.components import component_lines
 from privgmm.cli.delivery import deliver
-from privgmm.cli.files import STANDARD, NewFile, as_json, progress_bar, say
+from privgmm.cli.files import STANDARD, NewFile, as_json, progress_lines, say
 from privgmm.cli.source import Source, load_source
 from privgmm.data.jitter import jitter_widths, jittered
-from privgmm.data.rows import RowsLike, check_spread
+from privgmm.data.rows import RowsLike
+from privgmm.data.source import check_spread
 from privgmm.data.tables import listed
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.registry import OFFERED, make_learner
@@ -66,8 +67,8 @@ def add_release(add: Add) -> None:
     part = add("release", _release, more="\n".join(["methods:", *methods, "", heading, *learners]))
     part.add_argument(
         "data",
-        help="a CSV or Parquet file, packed by gzip or not, or the name of a shipped sample; "
-        "- reads standard input",
+        help="a CSV or Parquet file, packed by gzip or not, a folder of Parquet files or a pattern "
+        "like 'rows/*.parquet', or the name of a shipped sample; - reads standard input",
     )
     part.add_argument(
         "--k",
@@ -138,6 +139,19 @@ def add_release(add: Add) -> None:
         action="store_true",
         help="if refused, say on standard error why the blocks disagree: NOT private, for you only",
     )
+    part.add_argument(
+        "--engine",
+        choices=("threads", "dask"),
+        default="threads",
+        help="where blocks are fitted, and Parquet files read part by part: threads of this "
+        "process, or Dask workers (on this machine, or those of --scheduler); the result is the "
+        "same",
+    )
+    part.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="with --engine dask: the address of a Dask scheduler, tcp://host:8786",
+    )
     part.add_argument("--no-ledger", action="store_true", help="keep no account of this spend")
 
 
@@ -166,7 +180,8 @@ def _release(chosen: argparse.Namespace) -> int:
     signer = None if chosen.sign is None else read_signer(chosen.sign)
     if chosen.bundle is not None:
         check_figures()
-    check_spread(source.rows.rows(), source.rows.columns)
+    if source.rows.in_memory:
+        check_spread(source.rows.rows(), source.rows.columns)
     ledger = _ledger(source, chosen)
     numbers = plan.n_components * (source.rows.n_features + 1) ** 2
     with contextlib.ExitStack() as files:
@@ -182,9 +197,12 @@ def _release(chosen: argparse.Namespace) -> int:
             plan,
             learner=learner,
             rng=chosen.seed,
-            groups=source.persons,
+            groups=source.persons
+            if widths is None or source.persons is None
+            else source.rows.labels(source.persons),
             ledger=ledger,
-            progress=progress_bar("blocks fitted"),
+            executor=_engine(chosen),
+            watch=progress_lines(),
         )
         result = outcome.result
         receipt = make_receipt(
@@ -227,8 +245,26 @@ def _recorded(source: Source, widths: Array | None, seed: int | None) -> RowsLik
     """The rows, with noise where asked for: secret, or of a seeded run repeatable too."""
     if widths is None:
         return source.rows
+    if not source.rows.in_memory:
+        raise InvalidInput(
+            "--jitter is for tables that fit into memory: undo the rounding where the files are "
+            "written"
+        )
     rng = None if seed is None else np.random.default_rng([seed, 1])
     return jittered(source.rows.rows(), widths, rng=rng)
+
+
+def _engine(chosen: argparse.Namespace) -> str:
+    """Where the work is done."""
+    if chosen.scheduler is None:
+        return str(chosen.engine)
+    if chosen.engine != "dask":
+        raise InvalidInput("--scheduler goes with --engine dask: add it, or leave both out")
+    if "://" not in chosen.scheduler:
+        raise InvalidInput(
+            f"--scheduler must be an address like tcp://host:8786, got {chosen.scheduler!r}"
+        )
+    return str(chosen.scheduler)
 
 
 def _word(result: Release | Refusal) -> str:

@@ -7,16 +7,15 @@ import dataclasses
 import sys
 import warnings
 
-import numpy as np
-
-from privgmm.arrays import IntArray
 from privgmm.budget import Unit
 from privgmm.cli.arguments import column_names
 from privgmm.cli.files import STANDARD
 from privgmm.data.content import stream_bytes
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.data.identifiers import named_identifiers, running_numbers
-from privgmm.data.rows import RowSource, is_sample, row_source
+from privgmm.data.parts import files_fingerprint, parquet_files
+from privgmm.data.rows import is_sample, row_source
+from privgmm.data.source import RowSource
 from privgmm.data.tables import listed
 from privgmm.errors import InvalidInput, SuspectColumn
 
@@ -31,25 +30,23 @@ class Source:
     ----------
     rows : RowSource
         The columns to be fitted.
-    persons : array (n,) or None
-        A number for the person of each row; None where each row is a person.
+    persons : str or None
+        The column that says who a row belongs to; None where each row is a person.
+    n_units : int or None
+        How many rows or persons there are; None where persons have not been counted yet.
     suspects : tuple of str
         Columns that look like a number of rows or persons.
     """
 
     rows: RowSource
-    persons: IntArray | None
+    persons: str | None
+    n_units: int
     suspects: tuple[str, ...] = ()
 
     @property
     def unit(self) -> Unit:
         """What a release protects."""
         return "row" if self.persons is None else "person"
-
-    @property
-    def n_units(self) -> int:
-        """How many rows or persons can be dealt into blocks."""
-        return self.rows.n_rows if self.persons is None else len(np.unique(self.persons))
 
     @property
     def reading(self) -> dict[str, str | int | bool | None] | None:
@@ -100,10 +97,11 @@ def load_source(chosen: argparse.Namespace) -> Source:
             name="standard input",
         )
     unasked = named_identifiers(rows.columns) if names is None else ()
-    running = running_numbers(rows.rows(), rows.columns)
+    running = running_numbers(rows.glance(), rows.columns)
     return Source(
         rows,
-        None if groups is None else rows.labels(groups),
+        groups,
+        rows.n_rows if groups is None else rows.count_persons(groups),
         tuple(name for name in rows.columns if name in unasked or name in running),
     )
 
@@ -112,6 +110,8 @@ def fingerprint_of(data: str) -> str:
     """What the ledger calls a file or a shipped sample, which need not be a table to be asked."""
     if data == STANDARD:
         return file_fingerprint(_input())
+    if (found := parquet_files(data)) is not None:
+        return files_fingerprint(found[0])
     return f"sample {data}" if is_sample(data) else file_fingerprint(data)
 
 

@@ -7,32 +7,32 @@ the same source, so they belong together even if a file changes on the disk mean
 
 from __future__ import annotations
 
-import abc
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+import pyarrow.dataset as pads
 
 from privgmm.arrays import Array, IntArray
 from privgmm.data.content import MAX_BYTES, file_bytes
 from privgmm.data.datasets import sample_names, sample_path
 from privgmm.data.fingerprint import content_fingerprint, file_fingerprint
 from privgmm.data.identifiers import named_identifiers
+from privgmm.data.parts import DaskSource, ParquetSource, is_dask, parquet_file, parquet_files
+from privgmm.data.source import RowSource, check_finite
 from privgmm.data.tables import (
-    FILL_IN,
+    Labels,
     Layout,
-    Reading,
     Table,
     check_choice,
     check_names,
+    label_texts,
     listed,
-    person_numbers,
     read_labels,
     read_table,
 )
@@ -44,93 +44,17 @@ __all__ = [
     "RowSource",
     "RowsLike",
     "SampleSource",
-    "check_finite",
-    "check_spread",
     "checked_frame_names",
-    "checked_groups",
     "checked_source",
     "is_sample",
+    "is_stored",
     "row_source",
 ]
 
-_CHUNK = 65_536
-_GLANCE = 1_000
+_AT_ONCE = 64 * 2**20
+"""A Parquet file of more bytes is read part by part."""
 
-
-class RowSource(abc.ABC):
-    """Rows of finite numbers.
-
-    Parameters
-    ----------
-    name : str
-        What people call it.
-    columns : sequence of str
-        The d names.
-    n_rows : int
-        n.
-    reading : Reading, optional
-        How the file was read, if it is one.
-    left_out : sequence of str
-        Columns of the file that were not asked for.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        columns: Sequence[str],
-        n_rows: int,
-        reading: Reading | None = None,
-        left_out: Sequence[str] = (),
-    ) -> None:
-        self.name = name
-        self.columns = tuple(columns)
-        self.n_rows = n_rows
-        self.reading = reading
-        self.left_out = tuple(left_out)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns d."""
-        return len(self.columns)
-
-    @property
-    @abc.abstractmethod
-    def fingerprint(self) -> str:
-        """What stands for the data set in a ledger. For the curator's eyes only.
-
-        It belongs to the rows that this source gives, and to no later state of their origin.
-        """
-
-    @abc.abstractmethod
-    def take(self, positions: IntArray) -> Array:
-        """The rows at the positions (m,), as floats (m, d).
-
-        Here and below: `InvalidInput` if a row holds anything but finite numbers.
-        """
-
-    @abc.abstractmethod
-    def labels(self, column: str) -> IntArray:
-        """A number (n,) for the person of each row, the same for the same value of the column.
-
-        The column may hold values of any plain kind, and need not be one of `columns`.
-        """
-
-    @abc.abstractmethod
-    def choose(self, columns: Sequence[str]) -> RowSource:
-        """The same rows with these columns, in this order."""
-
-    def chunks(self, size: int = _CHUNK) -> Iterator[Array]:
-        """All rows in order, at most `size` at a time."""
-        for start in range(0, self.n_rows, size):
-            yield self.take(np.arange(start, min(start + size, self.n_rows), dtype=np.int64))
-
-    def rows(self) -> Array:
-        """All rows (n, d)."""
-        return np.concatenate([np.empty((0, self.n_features)), *self.chunks()])
-
-
-RowsLike: TypeAlias = RowSource | npt.ArrayLike | os.PathLike[str]
+RowsLike: TypeAlias = RowSource | npt.ArrayLike | os.PathLike[str] | pads.Dataset
 """What `row_source` takes."""
 
 
@@ -192,17 +116,10 @@ class MemorySource(RowSource):
         """All rows; the table itself if it is an array of floats."""
         return self._rows
 
-    def labels(self, column: str) -> IntArray:
+    def labels(self, column: str) -> Labels:
         """Who each row belongs to, by a column of the whole table."""
         check_choice([column], self._names, "X")
-        values = np.asarray(_column(self._table, self._names.index(column)))
-        try:
-            plain = pa.chunked_array([pa.array(values, from_pandas=True)])
-        except pa.ArrowException as problem:
-            raise InvalidInput(
-                f"column {column!r} must hold values of one plain kind: {problem}"
-            ) from problem
-        return person_numbers(plain, column)
+        return label_texts(_column(self._table, self._names.index(column)), column)
 
     def choose(self, columns: Sequence[str]) -> MemorySource:
         """The same rows with these columns of the whole table."""
@@ -252,7 +169,7 @@ class FileSource(RowSource):
         """All rows, read-only."""
         return self._table.rows
 
-    def labels(self, column: str) -> IntArray:
+    def labels(self, column: str) -> Labels:
         """Who each row belongs to, by any column of the file."""
         return read_labels(self._content, column, layout=self._layout)
 
@@ -279,7 +196,7 @@ class SampleSource(FileSource):
         """Its name: the same in every version of the package."""
         return f"sample {self.name}"
 
-    def labels(self, column: str) -> IntArray:
+    def labels(self, column: str) -> Labels:
         """Not known: there are no persons in the samples."""
         raise InvalidInput(
             f"column {column!r} of sample {self.name!r} does not say who a row belongs to, each "
@@ -297,14 +214,17 @@ def row_source(
     decimal: str | None = None,
     name: str | None = None,
     max_bytes: int = MAX_BYTES,
+    in_memory: bool | None = None,
 ) -> RowSource:
     """Rows from anything that holds a table.
 
     Parameters
     ----------
-    X : RowSource, array-like, data frame, path, str or bytes
-        A path or str names a CSV or Parquet file, or one of `sample_names` where there is no such
-        file; bytes are the content of a file. The file is opened once, here.
+    X : RowSource, array-like, data frame, path, str, bytes, pyarrow dataset or Dask collection
+        A path or str names a CSV or Parquet file, a folder of Parquet files or a pattern like
+        ``rows/*.parquet``, or one of `sample_names` where there is no such file; bytes are the
+        content of a file. Folders, patterns, datasets, Dask collections and large Parquet files are
+        read part by part, as often as a release needs them; other files are read once, here.
     columns : sequence of str, optional
         What to take, in this order. By default every column, and all must hold numbers: which
         ones are taken must not hang on what single cells hold.
@@ -316,7 +236,10 @@ def row_source(
     name : str, optional
         What people call the content, where it is given as bytes.
     max_bytes : int
-        Refuse a larger file.
+        Refuse a larger file, unless it is read part by part.
+    in_memory : bool, optional
+        Whether to hold all rows of a Parquet file at once; by default if it is not large. The
+        released numbers are the same.
 
     Warns
     -----
@@ -330,12 +253,17 @@ def row_source(
     (272, ('waiting',), 'sample old_faithful')
     """
     if isinstance(X, RowSource):
-        if columns is None and without:
+        if columns is None and not set(without).isdisjoint(X.columns):
             columns = [name for name in X.columns if name not in without]
         return X if columns is None else X.choose(columns)
     layout = Layout(header, separator, decimal)
-    source: RowSource
-    if isinstance(X, str | os.PathLike | bytes):
+    source: RowSource | None = _in_parts(X, columns, without, in_memory=in_memory)
+    if source is not None:
+        if layout.said:
+            raise InvalidInput(
+                f"{', '.join(layout.said)} is for CSV files, and X is none: leave it out"
+            )
+    elif isinstance(X, str | os.PathLike | bytes):
         shipped = not isinstance(X, bytes) and is_sample(X)
         origin = X if isinstance(X, bytes) else sample_path(str(X)) if shipped else Path(X)
         content = file_bytes(origin, max_bytes=max_bytes)
@@ -355,6 +283,41 @@ def row_source(
     if columns is None and (found := named_identifiers(source.columns)):
         warnings.warn(_suspect(found, "name the columns to take, without it, or"), stacklevel=2)
     return source
+
+
+def _in_parts(
+    X: Any, columns: Sequence[str] | None, without: Sequence[str], *, in_memory: bool | None
+) -> RowSource | None:
+    """A source that is read part by part; None for what is read at once."""
+    if is_dask(X):
+        return DaskSource(X, columns, without=without)
+    if not isinstance(X, str | os.PathLike | pads.Dataset) or (
+        not isinstance(X, pads.Dataset) and is_sample(X)
+    ):
+        return None
+    if (found := parquet_files(X)) is not None:
+        files, name = found
+        return ParquetSource(files, columns, without=without, name=name)
+    path = Path(str(X))
+    if in_memory or not path.is_file() or not _is_parquet(path):
+        return None
+    if in_memory is None and path.stat().st_size <= _AT_ONCE:
+        return None
+    return ParquetSource(parquet_file(path), columns, without=without, name=path.name)
+
+
+def is_stored(X: object) -> bool:
+    """Whether this names or describes a table that is not in memory."""
+    return isinstance(X, str | os.PathLike | pads.Dataset) or is_dask(X)
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        # whoever reads it says why it cannot be read
+        return False
 
 
 def checked_frame_names(X: Any, *, stacklevel: int) -> None:
@@ -386,47 +349,21 @@ def is_sample(X: str | os.PathLike[str]) -> bool:
 # nothing for them.
 
 
-def checked_source(X: RowsLike, n_features: int, columns: Sequence[str] | None = None) -> RowSource:
+def checked_source(
+    X: RowsLike,
+    n_features: int,
+    columns: Sequence[str] | None = None,
+    *,
+    without: Sequence[str] = (),
+) -> RowSource:
     """A source of as many columns as planned, or a clear error."""
-    source = row_source(X, columns)
+    source = row_source(X, columns, without=without)
     if source.n_features != n_features:
         raise InvalidInput(
             f"X has {source.n_features} columns, the plan is for {n_features}: choose as many "
             "columns, or make another plan"
         )
     return source
-
-
-def check_finite(rows: Array) -> None:
-    """Refuse rows (n, d) that hold anything but finite numbers, and say what to do about them."""
-    bad = (~np.isfinite(rows)).any(axis=1)
-    if bad.any():
-        raise InvalidInput(
-            f"X must be finite, but {int(bad.sum())} of {len(rows)} rows hold NaN or "
-            f"infinity (the first is row {int(np.argmax(bad))}): {FILL_IN}"
-        )
-
-
-def check_spread(rows: Array, columns: Sequence[str] | None = None) -> None:
-    """Refuse columns (n, d) that hold one value only; there must be a row."""
-    # columns that differ somewhere mostly do so at once
-    flat = np.flatnonzero((rows[:_GLANCE] == rows[0]).all(axis=0))
-    flat = flat[(rows[:, flat] == rows[0, flat]).all(axis=0)]
-    if flat.size:
-        named = flat.tolist() if columns is None else listed([columns[j] for j in flat.tolist()])
-        raise InvalidInput(
-            f"X has constant columns {named}: no covariance can be fitted; take the others"
-        )
-
-
-def checked_groups(groups: npt.ArrayLike, n_rows: int) -> npt.NDArray[Any]:
-    """Who each row belongs to (n,), or a clear error."""
-    labels = np.asarray(groups)
-    if labels.shape != (n_rows,):
-        raise InvalidInput(
-            f"groups must name one person per row: shape ({n_rows},), got {labels.shape}"
-        )
-    return labels
 
 
 # Tables in memory

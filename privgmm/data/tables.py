@@ -27,15 +27,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from privgmm.arrays import Array, IntArray
+from privgmm.arrays import Array
 from privgmm.data.content import MAX_BYTES, file_bytes
 from privgmm.errors import InvalidInput
 
@@ -43,6 +44,7 @@ __all__ = [
     "FILL_IN",
     "MAX_UNPACKED",
     "ColumnKind",
+    "Labels",
     "Layout",
     "Reading",
     "Table",
@@ -50,11 +52,13 @@ __all__ = [
     "check_names",
     "column_kinds",
     "column_names",
+    "is_numeric_type",
+    "label_texts",
     "listed",
     "numeric_columns",
-    "person_numbers",
     "read_labels",
     "read_table",
+    "sentence",
 ]
 
 MAX_UNPACKED = 2 * 2**30
@@ -66,6 +70,9 @@ FILL_IN = (
     "rows hold"
 )
 """What to do about missing values."""
+
+Labels: TypeAlias = npt.NDArray[Any]
+"""Texts (n,) that say who each row belongs to."""
 
 ColumnKind = Literal["numbers", "text", "mixed", "empty"]
 """What the cells of a column are, missing ones aside."""
@@ -269,31 +276,57 @@ def read_labels(
     *,
     layout: Layout | None = None,
     max_bytes: int = MAX_BYTES,
-) -> IntArray:
-    """A number (n,) for each row of one column of any kind, the same for the same value.
+) -> Labels:
+    """A text (n,) for each row of one column of any kind, the same for the same value.
 
     In a CSV file values are the same if they are written alike, spaces around them aside.
     """
     file = _opened(file_bytes(source, max_bytes=max_bytes), layout)
     check_choice([column], file.names)
-    return person_numbers(file.values(column), column)
+    return label_texts(file.values(column), column)
 
 
-def person_numbers(values: Any, name: str) -> IntArray:
-    """A number (n,) for each value of an Arrow column, in the order in which they appear."""
-    if missing := pc.sum(pc.is_null(values, nan_is_null=True)).as_py():
+def label_texts(values: Any, name: str = "groups") -> Labels:
+    """Labels as texts (n,), the same for the same value; none may be missing.
+
+    Parameters
+    ----------
+    values : Arrow array, or anything that becomes one
+        Of one plain kind.
+    name : str
+        What errors call it.
+    """
+    try:
+        plain = values
+        if not isinstance(values, pa.Array | pa.ChunkedArray):
+            plain = pa.array(np.asarray(values), from_pandas=True)
+        if isinstance(plain, pa.ChunkedArray):
+            plain = plain.combine_chunks()
+        if pa.types.is_dictionary(plain.type):
+            plain = plain.cast(plain.type.value_type)
+        missing = pc.sum(pc.is_null(plain, nan_is_null=True)).as_py()
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        raise InvalidInput(_not_plain(name, problem)) from problem
+    if missing:
         raise InvalidInput(
             f"column {name!r} has {missing:,} missing values: say who these rows belong to, and "
             "give rows of nobody in particular a person each"
         )
     try:
-        codes: IntArray = values.combine_chunks().dictionary_encode().indices.to_numpy()
-    except pa.ArrowNotImplementedError as problem:
-        raise InvalidInput(
-            f"column {name!r} must hold plain values, one per row, not {values.type}: choose "
-            "another column"
-        ) from problem
-    return codes.astype(np.int64)
+        texts = plain.cast(pa.string()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        # bytes in an encoding of their own: each stands for a letter, so none are confused
+        texts = np.array([one.decode("latin-1") for one in plain.to_pylist()], dtype=object)
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        raise InvalidInput(_not_plain(name, problem)) from problem
+    return np.asarray(texts, dtype=object)
+
+
+def _not_plain(name: str, problem: Exception) -> str:
+    return (
+        f"column {name!r} must hold plain values of one kind, one per row: {sentence(problem)}; "
+        "choose another column"
+    )
 
 
 def check_choice(chosen: Sequence[str], names: Sequence[str], whose: str = "the file") -> None:
@@ -409,7 +442,7 @@ class _Parquet(_File):
             self._file = pq.ParquetFile(pa.BufferReader(data))
             self._metadata, self._schema = self._file.metadata, self._file.schema_arrow
         except (pa.ArrowException, OSError, ValueError) as problem:
-            raise InvalidInput(f"the Parquet file is damaged: {_sentence(problem)}") from problem
+            raise InvalidInput(f"the Parquet file is damaged: {sentence(problem)}") from problem
         names = list(self._schema.names)
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise InvalidInput(f"several columns have the name {listed(twice)}: rename them")
@@ -436,7 +469,7 @@ class _Parquet(_File):
 
     def kinds(self, names: Sequence[str]) -> dict[str, ColumnKind]:
         return {
-            name: "numbers" if _numeric_type(self._schema.field(name).type) else "text"
+            name: "numbers" if is_numeric_type(self._schema.field(name).type) else "text"
             for name in names
         }
 
@@ -445,7 +478,7 @@ class _Parquet(_File):
         try:
             table = self._file.read(columns=list(wanted))
         except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
-            raise InvalidInput(f"the Parquet file is damaged: {_sentence(problem)}") from problem
+            raise InvalidInput(f"the Parquet file is damaged: {sentence(problem)}") from problem
         if table.num_rows != self._metadata.num_rows:
             raise InvalidInput(
                 f"the Parquet file claims {self._metadata.num_rows:,} rows and holds "
@@ -463,7 +496,7 @@ def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
     the whole process, past any handler, where the statistics beside them are damaged.)
     """
     needed = metadata.num_rows * max(1, len(kinds)) * 8
-    if not all(_numeric_type(kind) for kind in kinds):
+    if not all(is_numeric_type(kind) for kind in kinds):
         groups = range(metadata.num_row_groups)
         needed = max(needed, sum(metadata.row_group(g).total_byte_size for g in groups))
     if needed > MAX_UNPACKED:
@@ -473,7 +506,8 @@ def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
         )
 
 
-def _numeric_type(kind: Any) -> bool:
+def is_numeric_type(kind: Any) -> bool:
+    """Whether an Arrow type holds numbers."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
@@ -615,7 +649,7 @@ class _Csv(_File):
         return table
 
     def _broken(self, problem: BaseException) -> str:
-        said = _sentence(problem)
+        said = sentence(problem)
         found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", said)
         if found is None:
             return f"the CSV file is broken: {said}"
@@ -750,5 +784,6 @@ def _shown(cell: Any) -> str:
     return repr(cell.as_py().decode("utf-8", "replace")[:40])
 
 
-def _sentence(problem: BaseException) -> str:
+def sentence(problem: BaseException) -> str:
+    """The first line of what an error says."""
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:200]

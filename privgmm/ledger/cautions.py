@@ -14,6 +14,7 @@ import numpy as np
 
 from privgmm.arrays import Array
 from privgmm.budget import Unit, budget_warnings
+from privgmm.data.source import RowSource
 from privgmm.errors import (
     PrivacyWarning,
     RepeatedSpend,
@@ -46,14 +47,15 @@ _SEEDED = (
 
 
 def caution(
-    rows: Array, plan: Plan, *, n_units: int, unit: Unit, seeded: bool, in_ledger: bool
+    table: RowSource, plan: Plan, *, n_units: int, unit: Unit, seeded: bool, in_ledger: bool
 ) -> None:
     """Warn of what a release that is about to be drawn does not promise.
 
     Parameters
     ----------
-    rows : array (n, d)
-        Private. What is said about them is for the curator.
+    table : RowSource
+        Private. What is said about it is for the curator. One that is not in memory is recognised
+        by its first rows.
     plan : Plan
     n_units : int
         Rows, or persons; public.
@@ -75,12 +77,12 @@ def caution(
     if seeded:
         found.append(SeededRelease(_SEEDED))
     found += [WeakBudget(words) for words in budget_warnings(plan.budget, n_units, unit)]
-    if (how := scaling(rows)) is not None:
+    if table.in_memory and (how := scaling(table.rows())) is not None:
         found.append(ScaledRows(_of_scaling(how)))
     for warning in found:
         warnings.warn(warning, stacklevel=level)
     if not in_ledger:
-        _count(rows, plan, unit, seeded=seeded, level=level)
+        _count(table.glance(), plan, unit, seeded=seeded, level=level)
 
 
 def scaling(rows: Array) -> str | None:

@@ -15,7 +15,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from privgmm.arrays import Array, IntArray
+from privgmm.arrays import Array
+from privgmm.data.engines import Engine, Threads, Watch
+from privgmm.data.people import People
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import Learner
 from privgmm.mixture import Mixture
@@ -33,20 +35,11 @@ __all__ = [
     "RowSums",
     "Scene",
     "Stage",
-    "Submits",
     "Work",
 ]
 
 Progress = Callable[[int, int], None]
 """Told (done, total); raising from it cancels."""
-
-
-class Submits(Protocol):
-    """Whatever runs a call elsewhere: an executor of concurrent.futures, a Dask client."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Start the call; gives something with ``result()``."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,28 +53,27 @@ class Work:
 
     Parameters
     ----------
-    rows : array (n, d)
-    units : array (u,)
-        Positions of the rows that may be dealt into blocks: all of them, or one per person.
-    member : array (n,) or None
-        The number of the person each row belongs to; None where each row is a person.
+    people : People
+        The rows, by the persons they belong to.
     source : NoiseSource
         Seeds for dealing and fitting come from it; noise is drawn from it later.
     learner : Learner or None
         What the caller chose to fit blocks with; None for the default.
-    executor : Submits or None
+    engine : Engine
+        Where blocks are fitted.
     progress : Progress or None
+    watch : Watch or None
+        Told of each step of what takes long.
     kept : dict
         Exact sums that a later stage may need again, by what they are sums of; see `once`.
     """
 
-    rows: Array
-    units: IntArray
-    member: IntArray | None
+    people: People
     source: NoiseSource
     learner: Learner | None = None
-    executor: Submits | None = None
+    engine: Engine = dataclasses.field(default_factory=Threads)
     progress: Progress | None = None
+    watch: Watch | None = None
     kept: dict[Any, Any] = dataclasses.field(default_factory=dict)
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:

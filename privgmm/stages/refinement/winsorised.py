@@ -16,10 +16,11 @@ import numpy as np
 from scipy.stats import chi2
 
 from privgmm.arrays import Array, IntArray, positive
+from privgmm.data.people import People, one_person
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource
-from privgmm.stages.fixed_point import Persons, fixed_scale, rounded_sensitivity
+from privgmm.stages.fixed_point import fixed_scale, rounded_sensitivity
 from privgmm.stages.refinement.noisy_moments import moment_sums
 from privgmm.stages.stage import RowSums
 
@@ -86,18 +87,16 @@ class Moments:
         return multiplier * self.sensitivity * self.units(d)
 
 
-MomentSums = Callable[[Array, Mixture, Moments, Persons], tuple[IntArray, float]]
+MomentSums = Callable[[People, Mixture, Moments], tuple[IntArray, float]]
 
 
-def winsorised_sums(
-    rows: Array, public: Mixture, moments: Moments, persons: Persons
-) -> tuple[IntArray, float]:
+def winsorised_sums(people: People, public: Mixture, moments: Moments) -> tuple[IntArray, float]:
     """Integer sums (k, 1 + d + d(d+1)/2) of scaled moments, and what one unit stands for.
 
     NOT private by themselves.
     """
-    unit, scales = fixed_scale(len(persons)), np.asarray(moments.scales)
-    sums = moment_sums(rows, public, moments.radius, scales, persons, unit, winsorise=True)
+    unit, scales = fixed_scale(len(people)), np.asarray(moments.scales)
+    sums = moment_sums(people, public, moments.radius, scales, unit, winsorise=True)
     return sums, unit
 
 
@@ -107,10 +106,9 @@ def moment_sensitivity(unit: float, moments: Moments, size: int) -> float:
 
 
 def noisy_moments_of(
-    rows: Array,
+    people: People,
     public: Mixture,
     moments: Moments,
-    persons: Persons,
     multiplier: float,
     source: NoiseSource,
 ) -> Array:
@@ -118,7 +116,7 @@ def noisy_moments_of(
 
     Discrete Gaussian noise is added to integers, so nothing rounds between rows and release.
     """
-    sums, unit = winsorised_sums(rows, public, moments, persons)
+    sums, unit = winsorised_sums(people, public, moments)
     sensitivity = moment_sensitivity(unit, moments, sums.size)
     noise = source.discrete_gaussian(multiplier * sensitivity, sums.size).reshape(sums.shape)
     return (sums + noise) / unit * moments.units(public.n_features)
@@ -143,7 +141,7 @@ def moment_row_sums(
 
     def persons(first: Array, second: Array) -> float:
         (one, unit), (two, _) = (
-            sums(rows, public, moments, Persons.one(len(rows))) for rows in (first, second)
+            sums(one_person(rows), public, moments) for rows in (first, second)
         )
         return float(np.linalg.norm(one - two)) / moment_sensitivity(unit, moments, one.size)
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba as nb
@@ -21,13 +19,15 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from privgmm.arrays import Array, IntArray, frozen, positive, whole_number
+from privgmm.data.people import People
 from privgmm.errors import InvalidInput
-from privgmm.stages.fixed_point import Persons, fixed_point_scale
+from privgmm.stages.fixed_point import fixed_point_scale
 from privgmm.stages.form import Form
 from privgmm.stages.sketch.frame import Frame
 
 __all__ = [
     "SketchShape",
+    "WaveTask",
     "columns_apart",
     "feature_sums",
     "fixed_point_scale",
@@ -37,7 +37,6 @@ __all__ = [
 _DEFAULTS = {1: (1, 20, 0.6), 2: (34, 16, 0.6), 3: (35, 12, 0.5), 4: (68, 8, 0.6), 5: (85, 7, 0.6)}
 _DEFAULT_STEP = 0.6
 _MOST_DIRECTIONS, _MOST_FREQUENCIES = 10_000, 1_000
-_CHUNK_ROWS = 1 << 16
 _BLOCK = 256
 """Rows that a kernel treats side by side; a sum over them is a whole number below 2^39."""
 _REPULSIONS = 60
@@ -241,82 +240,60 @@ def integer_sensitivity(shape: SketchShape, scale: int) -> int:
     return math.ceil(exact + rounding + floating) + 1
 
 
-def feature_sums(
-    rows: Array,
-    frame: Frame,
-    shape: SketchShape,
-    *,
-    scale: int,
-    member: IntArray | None = None,
-    threads: int | None = None,
-    chunk_rows: int = _CHUNK_ROWS,
-) -> IntArray:
-    """Exact sums (2, D, L) of all contributions: real parts, then imaginary parts.
-
-    NOT private by itself. Integers, so the same for any order of rows, chunks and threads.
+@dataclasses.dataclass(frozen=True, eq=False)
+class WaveTask:
+    """Exact sums (2, D, L) of the contributions of some persons: real, then imaginary parts.
 
     Parameters
     ----------
-    rows : array (n, d)
-        A row whose angle overflows counts as if its angle were zero.
     frame : Frame
     shape : SketchShape
     scale : int
         Units per one, from `fixed_point_scale`.
-    member : array of int (n,), optional
-        The number of the person each row belongs to, from zero. Each person contributes the
-        average over their rows, rounded once.
-    threads : int, optional
-        By default one per core.
-    chunk_rows : int
-        How many rows, about, are treated in one go.
     """
-    n = len(rows)
-    with np.errstate(over="ignore", invalid="ignore"):
-        projection = np.ascontiguousarray(
-            shape.step / (2 * math.pi) * (shape.directions(frame) @ frame.inverse)
-        )
-    amplitudes = scale * shape.amplitudes
-    order, closing = _by_person(member)
-    cuts = _cuts(n, closing, chunk_rows)
-    workers = max(1, min(threads or os.cpu_count() or 1, len(cuts) - 1))
 
-    def work(first: int) -> IntArray:
+    frame: Frame
+    shape: SketchShape
+    scale: int
+
+    @functools.cached_property
+    def _projection(self) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            turns = self.shape.step / (2 * math.pi)
+            return np.ascontiguousarray(
+                turns * (self.shape.directions(self.frame) @ self.frame.inverse)
+            )
+
+    def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        """The sums over these persons."""
+        shape = self.shape
+        closing = np.empty(0, dtype=np.int64)
+        if starts.size - 1 < len(rows):
+            closing = np.zeros(len(rows), dtype=np.int64)
+            closing[starts[1:] - 1] = np.diff(starts)
         sums = np.zeros((2, shape.n_directions, shape.n_frequencies), dtype=np.int64)
-        for chunk in range(first, len(cuts) - 1, workers):
-            span = slice(cuts[chunk], cuts[chunk + 1])
-            part = rows[span] if order is None else rows[order[span]]
-            part = np.ascontiguousarray(part, dtype=np.float64)
-            _add_features(part, closing[span], frame.centre, projection, amplitudes, sums)
+        rows = np.ascontiguousarray(rows, dtype=np.float64)
+        amplitudes = self.scale * shape.amplitudes
+        _add_features(rows, closing, self.frame.centre, self._projection, amplitudes, sums)
         return sums
 
-    if workers == 1:
-        return work(0)
-    with ThreadPoolExecutor(workers) as pool:
-        return np.asarray(np.sum(list(pool.map(work, range(workers))), axis=0, dtype=np.int64))
 
+def feature_sums(people: People, frame: Frame, shape: SketchShape, *, scale: int) -> IntArray:
+    """Exact sums (2, D, L) of all contributions: real parts, then imaginary parts.
 
-def _by_person(member: IntArray | None) -> tuple[IntArray | None, IntArray]:
-    """An order (n,) in which each person's rows lie together, and where each person ends.
+    NOT private by itself. Integers, so the same for any order of rows, chunks and workers. A row
+    whose angle overflows counts as if its angle were zero. Each person contributes the average over
+    their rows, rounded once.
 
-    The second array (n,) holds the number of a person's rows at the last of them, else zero;
-    it is empty where each row is a person.
+    Parameters
+    ----------
+    people : People
+    frame : Frame
+    shape : SketchShape
+    scale : int
+        Units per one, from `fixed_point_scale`.
     """
-    if member is None:
-        return None, np.empty(0, dtype=np.int64)
-    persons = Persons.of(len(member), member)
-    closing = np.zeros(len(member), dtype=np.int64)
-    closing[persons.starts[1:] - 1] = np.diff(persons.starts)
-    return persons.order, closing
-
-
-def _cuts(n: int, closing: IntArray, chunk_rows: int) -> list[int]:
-    """Where chunks begin and end; nobody's rows are divided."""
-    wanted = np.arange(chunk_rows, n, chunk_rows)
-    if closing.size:
-        ends = np.flatnonzero(closing) + 1
-        wanted = ends[np.searchsorted(ends, wanted)]
-    return sorted({0, n, *wanted.tolist()})
+    return people.total(WaveTask(frame, shape, scale), "sketching")
 
 
 @nb.njit(cache=True, nogil=True)

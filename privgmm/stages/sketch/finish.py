@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privgmm.arrays import Array, positive, whole_number
+from privgmm.data.people import People
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.noisy_em import NoisyEM, averaging
 from privgmm.stages.refinement.noisy_moments import solve_moments, winsorised_features
@@ -313,9 +313,9 @@ class PreparedFinish:
         return second
 
     @property
-    def _rows(self) -> tuple[Array, Persons]:
-        rows = self.first.frame.to_frame(self.work.rows)
-        return rows, Persons.of(len(rows), self.work.member)
+    def _people(self) -> People:
+        """With rows in the coordinates of the frame."""
+        return self.work.people.mapped(self.first.frame.to_frame)
 
     def _refined(
         self, source: NoiseSource, steps: Sequence[RefiningStep]
@@ -328,13 +328,13 @@ class PreparedFinish:
         together. The guard looks at published numbers only: the step must have converged, and its
         mixture must not explain the first sketch much worse than the sketch's own fit does.
         """
-        rows, persons = self._rows
-        d, n = self.stage.n_features, len(persons)
+        people = self._people
+        d, n = self.stage.n_features, len(people)
         size = self.fit.parameters.size
         mixture, covariance = self.fit.mixture, self.fit.compute_local_covariance
         for share, moments in steps:
             multiplier = self.stage.part(share)
-            noisy = noisy_moments_of(rows, mixture, moments, persons, multiplier, source)
+            noisy = noisy_moments_of(people, mixture, moments, multiplier, source)
             deviations = moments.deviations(multiplier, d) / n
             try:
                 found = solve_moments(
@@ -375,8 +375,8 @@ class PreparedFinish:
         the errors.
         """
         stage = self.stage
-        rows, persons = self._rows
-        k, d, n = stage.n_components, stage.n_features, len(persons)
+        people = self._people
+        k, d, n = stage.n_components, stage.n_features, len(people)
         longest = min(k + _MORE_COMPONENTS, stage.shape.most_components(d))
         path = [one.in_frame.mixture for one in self.first.path(longest)]
         largest = path[-1]
@@ -392,10 +392,9 @@ class PreparedFinish:
         if room > k:
             radius, noise = _rich_radius(d), stage.part(_RICH / _RICH_STEPS)
             rich = NoisyEM(
-                rows,
+                people,
                 split_to(largest, min(room, _MOST_RICH)),
                 Moments(radius),
-                persons,
                 multiplier=noise,
                 source=source,
             ).run(averaging(_RICH_STEPS, _RICH_AVERAGED))
@@ -417,9 +416,8 @@ class PreparedFinish:
         if clip < _EARLY_CLIP:
             shown = [_before_background(one, path[0]) for one in candidates]
         chosen = preferred(
-            rows,
+            people,
             shown,
-            persons,
             clip=clip,
             multiplier=noise,
             source=source,
@@ -429,10 +427,9 @@ class PreparedFinish:
         reach = _LAST_NOISE * (n / k) * math.sqrt(averaged + 1) / (noise * _NORM)
         radius = min(max(math.sqrt(reach), narrow * math.sqrt(d)), wide)
         mixture = NoisyEM(
-            rows,
+            people,
             candidates[chosen],
             Moments(radius),
-            persons,
             multiplier=noise,
             source=source,
         ).run(averaging(steps, averaged))

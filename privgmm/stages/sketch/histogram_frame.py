@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privgmm.arrays import Array, BoolArray, IntArray, positive, whole_number
+from privgmm.data.people import People
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian, NoiseSource
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.winsorised import (
     Moments,
@@ -347,23 +347,26 @@ class HistogramFrame(Stage):
 
     def prepare(self, work: Work, public: Any) -> PreparedHistogramFrame:  # noqa: ARG002 - the first
         """Pair the rows and count their differences: that needs nothing public."""
-        if work.rows.shape[1] != self.n_features:
+        people = work.people
+        if people.n_features != self.n_features:
             raise InvalidInput(
                 f"the frame is planned for {self.n_features} columns, but the rows have "
-                f"{work.rows.shape[1]}"
+                f"{people.n_features}"
             )
-        if work.units.size < 2:
-            raise InvalidInput(f"a frame needs at least two rows or persons, got {work.units.size}")
+        if len(people) < 2:
+            raise InvalidInput(f"a frame needs at least two rows or persons, got {len(people)}")
         coins = np.random.default_rng(work.source.seed())
-        order = coins.permutation(work.units.size)
+        order = coins.permutation(len(people))
         half = order.size // 2
-        first, second = work.units[order[:half]], work.units[order[half : 2 * half]]
+        # such frames are for few rows: one of each person is held in memory
+        chosen = people.take(np.arange(len(people), dtype=np.int64)).rows
+        first, second = order[:half], order[half : 2 * half]
         offsets = coins.uniform(size=(2, self.n_features))
         widths = tuple(
-            Histogram.of(pair_bins(work.rows[first, j], work.rows[second, j], float(offsets[0, j])))
+            Histogram.of(pair_bins(chosen[first, j], chosen[second, j], float(offsets[0, j])))
             for j in range(self.n_features)
         )
-        return PreparedHistogramFrame(self, work, offsets, widths)
+        return PreparedHistogramFrame(self, people, chosen, offsets, widths)
 
     # --------------------------------------------------------------------------------- words
 
@@ -424,7 +427,8 @@ class PreparedHistogramFrame:
     """Rows, the offsets of all bins, and the counts of differences. NOT private."""
 
     stage: HistogramFrame
-    work: Work
+    people: People
+    chosen: Array
     offsets: Array
     widths: tuple[Histogram, ...]
 
@@ -438,9 +442,8 @@ class PreparedHistogramFrame:
         if centre is None:
             return Drawn(Bottom(), self._view(places, "no place holds enough rows"))
         root = np.diag(scales)
-        persons = Persons.of(len(self.work.rows), self.work.member)
         for number in range(1, len(self.stage.multipliers) + 1):
-            centre, root = self._round(number, persons, centre, root, source)
+            centre, root = self._round(number, centre, root, source)
         rotation = random_rotation(self.stage.n_features, rng=source)
         return Drawn(Frame.published(centre, root, rotation=rotation), self._view(places, None))
 
@@ -462,7 +465,7 @@ class PreparedHistogramFrame:
         for j, (scale, offset) in enumerate(
             zip(scales.tolist(), self.offsets[1].tolist(), strict=True)
         ):
-            bins = place_bins(self.work.rows[self.work.units, j], 2 * scale, offset)
+            bins = place_bins(self.chosen[:, j], 2 * scale, offset)
             places.append(Histogram.of(bins))
             shown, counts = places[-1].released(
                 stage.location_sigma, stage.location_threshold, source
@@ -475,16 +478,15 @@ class PreparedHistogramFrame:
     def _round(
         self,
         number: int,
-        persons: Persons,
         centre: Array,
         root: Array,
         source: NoiseSource,
     ) -> tuple[Array, Array]:
-        stage, n = self.stage, len(persons)
+        stage, n = self.stage, len(self.people)
         d, moments = stage.n_features, stage.moments
         public = Mixture.from_roots([1.0], centre[None], root[None])
         multiplier = stage.multipliers[number - 1]
-        sums = noisy_moments_of(self.work.rows, public, moments, persons, multiplier, source)[0] / n
+        sums = noisy_moments_of(self.people, public, moments, multiplier, source)[0] / n
         mean = sums[1 : 1 + d]
         mean = mean * min(1.0, stage.radius / max(float(np.linalg.norm(mean)), 1e-300))
         kept = variance_kept(stage.radius, d)

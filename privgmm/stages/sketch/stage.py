@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privgmm.arrays import Array, IntArray, positive, whole_number
+from privgmm.data.people import one_person
 from privgmm.errors import InvalidInput
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
@@ -136,8 +137,7 @@ class Sketch(Stage):
         frame = Frame(np.zeros(d), np.eye(d))
 
         def sums(rows: Array) -> IntArray:
-            who = np.zeros(len(rows), dtype=np.int64) if len(rows) > 1 else None
-            return feature_sums(rows, frame, self.shape, scale=self.scale, member=who)
+            return feature_sums(one_person(rows), frame, self.shape, scale=self.scale)
 
         def persons(first: Array, second: Array) -> float:
             gap = (sums(first) - sums(second)).astype(np.float64)
@@ -156,15 +156,12 @@ class Sketch(Stage):
 
     def check(self, work: Work) -> None:
         """Raise `InvalidInput` if there are other numbers of rows or columns than planned."""
-        if work.rows.shape[1] != self.n_features:
+        if work.people.n_features != self.n_features:
             raise InvalidInput(
                 f"the sketch is planned for {self.n_features} columns, but the rows have "
-                f"{work.rows.shape[1]}"
+                f"{work.people.n_features}"
             )
-        if work.member is None:
-            n_units = len(work.rows)
-        else:
-            n_units = int(np.count_nonzero(np.bincount(work.member)))
+        n_units = len(work.people)
         if n_units != self.n_units:
             raise InvalidInput(
                 f"the sketch is planned for {self.n_units} rows or persons, got {n_units}: make "
@@ -181,7 +178,7 @@ class Sketch(Stage):
             )
 
         def sums() -> IntArray:
-            return feature_sums(work.rows, public, self.shape, scale=self.scale, member=work.member)
+            return feature_sums(work.people, public, self.shape, scale=self.scale)
 
         # the same in a second sketch: exact sums of the same rows, to which noise is added anew
         key = (Sketch.kind, public, self.shape, self.scale)

@@ -13,6 +13,7 @@ import pytest
 
 from privgmm.budget import Budget
 from privgmm.data.generators import random_mixture
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
@@ -76,7 +77,7 @@ def test_histograms_show_as_often_as_foretold(n: int) -> None:
     for run in range(runs):
         rows = FOUR.sample(n, rng=run)
         source = SeededNoise(np.random.default_rng(run))
-        work = Work(rows, np.arange(n), None, source)
+        work = Work(ArrayPeople.of(rows), source)
         found += not isinstance(stage.prepare(work, None).draw(source).value, Bottom)
     assert found / runs == pytest.approx(frame_chance(stage, FOUR, n), abs=0.2)
 

@@ -11,6 +11,7 @@ import pytest
 
 from privgmm.arrays import Array
 from privgmm.budget import Budget
+from privgmm.data.people import ArrayPeople
 from privgmm.methods.sketch import frames
 from privgmm.methods.sketch.frames import (
     MOST_FEATURES,
@@ -104,7 +105,7 @@ def test_blocks_agree(shape: str, n: int, d: int, epsilon: float) -> None:
     for seed in range(20):
         rows, covariance = rows_of(shape, n, d, seed)
         source = noise_source(seed)
-        work = Work(rows, np.arange(n, dtype=np.int64), None, source)
+        work = Work(ArrayPeople.of(rows), source)
         value = stage.prepare(work, None).draw(source).value
         if isinstance(value, Frame):
             released += 1
@@ -313,7 +314,7 @@ def test_histograms_show_a_frame(shape: str, n: int, d: int, epsilon: float) -> 
     for seed in range(20):
         rows, covariance = rows_of(shape, n, d, seed)
         source = noise_source(seed)
-        work = Work(rows, np.arange(n, dtype=np.int64), None, source)
+        work = Work(ArrayPeople.of(rows), source)
         value = choice.stage.prepare(work, None).draw(source).value
         if isinstance(value, Frame):
             released += 1

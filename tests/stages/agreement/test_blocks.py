@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from privgmm.errors import InvalidInput
-from privgmm.stages.agreement.blocks import deal, one_row_each, rows_of_blocks
+from privgmm.stages.agreement.blocks import deal
 
 
 @given(st.integers(1, 400), st.integers(1, 40), st.integers(0, 2**63))
@@ -68,32 +68,3 @@ def test_every_row_is_dealt_equally_often_and_to_every_block() -> None:
     assert chisquare(np.bincount(deals.ravel(), minlength=40)).pvalue > 6.3e-5
     blocks = np.nonzero(deals == 13)[1]
     assert chisquare(np.bincount(blocks, minlength=4)).pvalue > 6.3e-5
-
-
-def test_rows_of_blocks_are_the_rows() -> None:
-    rows = np.arange(60.0).reshape(30, 2)
-    positions = deal(30, 4, seed=0)
-    blocks = rows_of_blocks(rows, positions)
-    assert blocks.shape == (4, 7, 2)
-    for i in range(4):
-        assert np.array_equal(blocks[i], rows[positions[i]])
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(0, 2**63))
-def test_one_row_of_each_person(labels: list[int], seed: int) -> None:
-    groups = np.array(labels)
-    chosen, member, persons = one_row_each(groups, seed=seed)
-    assert sorted(persons.tolist()) == sorted(set(labels))
-    # the chosen row belongs to its person, and every row is numbered by its person
-    assert np.array_equal(groups[chosen], persons)
-    assert np.array_equal(persons[member], groups)
-    assert np.array_equal(member[chosen], np.arange(len(persons)))
-
-
-def test_each_of_a_persons_rows_is_chosen_equally_often() -> None:
-    groups = np.array(["ann"] * 4 + ["bob"] * 2)
-    seen = []
-    for seed in range(1_200):
-        chosen, _, persons = one_row_each(groups, seed=seed)
-        seen.append(int(chosen[persons.tolist().index("ann")]))
-    assert chisquare(np.bincount(seen, minlength=4)).pvalue > 6.3e-5

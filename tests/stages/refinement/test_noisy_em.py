@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from privgmm.data.people import ArrayPeople
 from privgmm.distances.parameters import dist_param
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_em import NoisyEM, averaging
 from privgmm.stages.refinement.winsorised import Moments
 
@@ -21,12 +21,10 @@ START = Mixture([0.5, 0.5], [[-1.5, 0.3], [1.5, 0.0]], [np.eye(2), np.eye(2)])
 
 
 def run(multiplier: float, *, seed: int = 0, radius: float = 4.5, steps: int = 14) -> Mixture:
-    persons = Persons.of(len(ROWS), None)
     em = NoisyEM(
-        ROWS,
+        ArrayPeople.of(ROWS),
         START,
         Moments(radius),
-        persons,
         multiplier=multiplier,
         source=noise_source(np.random.default_rng(seed)),
     )
@@ -63,10 +61,9 @@ def test_the_last_steps_are_averaged() -> None:
         found = []
         for seed in range(8):
             em = NoisyEM(
-                ROWS,
+                ArrayPeople.of(ROWS),
                 START,
                 Moments(3.5),
-                Persons.of(len(ROWS), None),
                 multiplier=60.0,
                 source=noise_source(np.random.default_rng(seed)),
             )

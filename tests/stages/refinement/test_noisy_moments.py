@@ -11,11 +11,12 @@ from scipy.optimize import minimize
 
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.wiretap import Side, account
+from privgmm.data import people
+from privgmm.data.people import ArrayPeople, one_person
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SecureNoise, SeededNoise
-from privgmm.stages import fixed_point
-from privgmm.stages.fixed_point import Persons, rounded_sensitivity
+from privgmm.stages.fixed_point import rounded_sensitivity
 from privgmm.stages.refinement import noisy_moments as refinement
 from privgmm.stages.refinement.noisy_moments import (
     Pull,
@@ -56,9 +57,9 @@ UNIT = 2.0**30
 
 def integers(rows: Array, public: Mixture, radius: float, member: IntArray | None = None) -> Array:
     """What the code sums, in units of the moments themselves."""
-    persons = Persons.of(len(rows), member)
+    all_of_them = ArrayPeople.of(rows, member)
     plan = Refinement((1.0,), (radius,), SCALES)
-    sums = cut_sums(rows, public, radius, SCALES, persons, UNIT)
+    sums = cut_sums(all_of_them, public, radius, SCALES, UNIT)
     return np.asarray(sums / UNIT * plan.units(0, public.n_features), dtype=np.float64)
 
 
@@ -66,7 +67,7 @@ def scaled(
     rows: Array, public: Mixture, radius: float, scales: tuple[float, float, float]
 ) -> Array:
     """A row's contribution in the units in which sensitivity is measured."""
-    sums = cut_sums(rows, public, radius, scales, Persons.of(len(rows), None), UNIT)
+    sums = cut_sums(ArrayPeople.of(rows), public, radius, scales, UNIT)
     return np.asarray(sums / UNIT * math.hypot(*scales), dtype=np.float64)
 
 
@@ -84,6 +85,10 @@ def test_sums_are_their_definition(k: int, d: int) -> None:
     assert np.abs(have - plain_sums(rows, public, RADIUS)).max() < 500 / UNIT * 10 * RADIUS**2
 
 
+def seeded(seed: int) -> SeededNoise:
+    return SeededNoise(np.random.default_rng(seed))
+
+
 def test_sums_are_the_same_integers_for_any_order_and_division(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -96,7 +101,7 @@ def test_sums_are_the_same_integers_for_any_order_and_division(
         assert np.array_equal(integers(rows[order], PUBLIC, RADIUS, turned), whole)
         assert np.array_equal(integers(np.asfortranarray(rows), PUBLIC, RADIUS, who), whole)
         with monkeypatch.context() as patch:
-            patch.setattr(fixed_point, "_FEWEST_PER_THREAD", 7)
+            patch.setattr(people, "_FEWEST_PER_THREAD", 7)
             patch.setattr("os.cpu_count", lambda: 13)
             assert np.array_equal(integers(rows, PUBLIC, RADIUS, who), whole)
 
@@ -194,7 +199,7 @@ def test_a_person_weighs_as_one_however_many_rows() -> None:
     rng = np.random.default_rng(0)
     many = rng.normal(0, 3, (500, 2))
     for rows in (many, many[:7], many[:1]):
-        one = cut_sums(rows, PUBLIC, RADIUS, plan.scales, Persons.one(len(rows)), UNIT)
+        one = cut_sums(one_person(rows), PUBLIC, RADIUS, plan.scales, UNIT)
         assert np.linalg.norm(one.astype(np.float64)) <= UNIT + 2 * math.sqrt(one.size)
     # repeating all of a person's rows changes nothing
     twice = np.repeat(many, 2, axis=0)
@@ -232,7 +237,7 @@ def test_the_noise_is_as_wide_as_its_parameter_says(monkeypatch: pytest.MonkeyPa
         return refinement.Solution(public, True, np.eye(1))
 
     monkeypatch.setattr(refinement, "solve_moments", listen)
-    refine(np.zeros((2, 2)), public, stage, rng=SecureNoise())
+    refine(ArrayPeople.of(np.zeros((2, 2))), public, stage, rng=SecureNoise())
     (drawn,) = heard
     assert drawn.size == 1_800
     assert abs(drawn.std() - 1) < 4 / math.sqrt(2 * drawn.size)
@@ -250,15 +255,19 @@ def test_wild_noise_does_not_stop_a_release() -> None:
 def test_refining_with_one_row_a_person_is_refining_without_persons() -> None:
     rows = PUBLIC.sample(3_000, rng=2)
     plan = Refinement((0.5,), (4.0,))
-    plain = refine(rows, PUBLIC, plan, rng=SeededNoise(np.random.default_rng(1)))
+    plain = refine(ArrayPeople.of(rows), PUBLIC, plan, rng=seeded(1))
     member = np.random.default_rng(5).permutation(3_000)
-    same = refine(rows, PUBLIC, plan, rng=SeededNoise(np.random.default_rng(1)), member=member)
+    same = refine(
+        ArrayPeople.of(rows, member), PUBLIC, plan, rng=SeededNoise(np.random.default_rng(1))
+    )
     assert np.allclose(plain.means, same.means, rtol=1e-9)
     # a person with a thousand copies of a stray row moves the answer as little as one row does
     crowd = np.concatenate([rows, np.tile([[0.5, 0.5]], (1_000, 1))])
     owners = np.concatenate([np.arange(3_000), np.full(1_000, 3_000)])
-    held = refine(crowd, PUBLIC, plan, rng=SeededNoise(np.random.default_rng(1)), member=owners)
-    loose = refine(crowd, PUBLIC, plan, rng=SeededNoise(np.random.default_rng(1)))
+    held = refine(
+        ArrayPeople.of(crowd, owners), PUBLIC, plan, rng=SeededNoise(np.random.default_rng(1))
+    )
+    loose = refine(ArrayPeople.of(crowd), PUBLIC, plan, rng=seeded(1))
     assert np.abs(held.weights - plain.weights).max() < 2e-3
     assert np.abs(loose.weights - plain.weights).max() > 2e-2
 
@@ -321,7 +330,9 @@ def test_without_information_the_public_mixture_stays() -> None:
 def test_steps_with_little_noise_improve_a_coarse_mixture() -> None:
     rows = TRUTH.sample(40_000, rng=8)
     plan = Refinement((3.0, 3.0), (4.0, 3.5))
-    found = refine(rows, distorted(), plan, rng=SeededNoise(np.random.default_rng(0)))
+    found = refine(
+        ArrayPeople.of(rows), distorted(), plan, rng=SeededNoise(np.random.default_rng(0))
+    )
     before = np.abs(distorted().covariances - TRUTH.covariances).max()
     after = np.abs(found.covariances - TRUTH.covariances).max()
     assert after < 0.4 * before

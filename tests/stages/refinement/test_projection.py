@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
+from privgmm.data.people import ArrayPeople
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.projection import (
     merged_to,
     preferred,
@@ -71,9 +71,8 @@ def test_with_little_noise_the_likeliest_wins() -> None:
     for order in ([0, 1, 2], [1, 0, 2], [2, 0, 1]):
         listed = [CANDIDATES[i] for i in order]
         chosen = preferred(
-            rows,
+            ArrayPeople.of(rows),
             listed,
-            Persons.of(len(rows), None),
             clip=10.0,
             multiplier=1e-3,
             source=noise_source(0),
@@ -85,21 +84,19 @@ def test_one_person_moves_the_vote_by_no_more_than_priced() -> None:
     """Exact sums of neighbours, also where densities overflow; the move is attained."""
     rng = np.random.default_rng(2)
     base = TRUTH.sample(40, rng=3)
-    persons = Persons.of(40, np.concatenate([np.arange(38), [38, 38]]))
+    member = np.concatenate([np.arange(38), [38, 38]])
     worst, unit = 0.0, 0.0
     for _ in range(300):
         pair = []
         for _ in range(2):
             rows = base.copy()
             rows[38:] = rng.standard_normal((2, 2)) * 10.0 ** rng.uniform(-1, 200)
-            sums, unit = vote_sums(rows, CANDIDATES, persons, 2.0)
+            sums, unit = vote_sums(ArrayPeople.of(rows, member), CANDIDATES, 2.0)
             pair.append(sums)
         worst = max(worst, float(np.linalg.norm(pair[0] - pair[1])))
     assert worst <= vote_sensitivity(unit, 2)
     # two mixtures that disagree without bound about both candidates: the move is attained
     apart = [Mixture([1.0], [[m, 0.0]], [np.eye(2)]) for m in (0.0, -90.0, -90.0)]
-    ends = [
-        vote_sums(np.array([[x, 0.0]]), apart, Persons.of(1, None), 2.0)[0] for x in (-99.0, 99.0)
-    ]
+    ends = [vote_sums(ArrayPeople.of(np.array([[x, 0.0]])), apart, 2.0)[0] for x in (-99.0, 99.0)]
     reach = float(np.linalg.norm(ends[0] - ends[1])) / vote_sensitivity(2.0**30, 2)
     assert reach == pytest.approx(1, rel=1e-6)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.people import ArrayPeople, one_person
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
-from privgmm.stages.fixed_point import Persons
 from privgmm.stages.refinement.noisy_moments import winsorised_features
 from privgmm.stages.refinement.winsorised import (
     Moments,
@@ -26,7 +26,7 @@ MOMENTS = Moments(2.5)
 
 
 def sums_of(rows: Array, member: IntArray | None = None) -> tuple[IntArray, float]:
-    return winsorised_sums(rows, PUBLIC, MOMENTS, Persons.of(len(rows), member))
+    return winsorised_sums(ArrayPeople.of(rows, member), PUBLIC, MOMENTS)
 
 
 def test_the_sums_are_those_of_the_features() -> None:
@@ -43,8 +43,7 @@ def test_the_same_integers_for_any_order_and_number_of_threads() -> None:
     sums, unit = sums_of(rows)
     shuffled, _ = sums_of(rows[np.random.default_rng(0).permutation(len(rows))])
     parts = [
-        winsorised_sums(part, PUBLIC, MOMENTS, Persons.of(len(part), None))
-        for part in np.array_split(rows, 7)
+        winsorised_sums(ArrayPeople.of(part), PUBLIC, MOMENTS) for part in np.array_split(rows, 7)
     ]
     assert np.array_equal(sums, shuffled)
     # the unit follows from n: parts are finer by a power of two, and as exact
@@ -54,9 +53,7 @@ def test_the_same_integers_for_any_order_and_number_of_threads() -> None:
 
 def contribution(person: Array) -> Array:
     """What one person gives, as a vector of integers over the unit."""
-    sums, unit = winsorised_sums(
-        person, PUBLIC, MOMENTS, Persons.of(len(person), np.zeros(len(person), dtype=np.int64))
-    )
+    sums, unit = winsorised_sums(one_person(person), PUBLIC, MOMENTS)
     return np.asarray(sums.ravel() / unit)
 
 
@@ -83,7 +80,7 @@ def test_the_priced_move_is_attained() -> None:
     given = []
     for mean in apart.means:
         row = (mean + np.array([0.0, MOMENTS.radius]))[None]
-        sums, unit = winsorised_sums(row, apart, MOMENTS, Persons.of(1, None))
+        sums, unit = winsorised_sums(ArrayPeople.of(row), apart, MOMENTS)
         given.append(sums.ravel() / unit)
     assert np.linalg.norm(given[0] - given[1]) == pytest.approx(MOMENTS.sensitivity, rel=1e-6)
 
@@ -96,11 +93,11 @@ def test_a_persons_many_rows_weigh_as_much_as_one() -> None:
 @pytest.mark.parametrize("rng", [None, 4])
 def test_the_noise_is_that_of_its_price(rng: int | None) -> None:
     rows = PUBLIC.sample(50, rng=5)
-    persons = Persons.of(50, None)
+    people = ArrayPeople.of(rows)
     source = noise_source(rng)
-    exact = noisy_moments_of(rows, PUBLIC, MOMENTS, persons, 1e-9, source)
+    exact = noisy_moments_of(people, PUBLIC, MOMENTS, 1e-9, source)
     draws = np.stack(
-        [noisy_moments_of(rows, PUBLIC, MOMENTS, persons, 3.0, source) - exact for _ in range(400)]
+        [noisy_moments_of(people, PUBLIC, MOMENTS, 3.0, source) - exact for _ in range(400)]
     )
     units = draws / MOMENTS.deviations(3.0, 2)
     n = units.size

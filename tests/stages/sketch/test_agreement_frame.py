@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, SeededNoise
@@ -31,7 +32,7 @@ ROWS = np.random.default_rng(3).standard_normal((900, 2)) @ [[1.0, 0.6], [0.0, 0
 
 def frame_of(rows: Array, seed: int = 5) -> Frame:
     source = SeededNoise(np.random.default_rng(seed))
-    work = Work(rows, np.arange(len(rows), dtype=np.int64), None, source)
+    work = Work(ArrayPeople.of(rows), source)
     value = STAGE.prepare(work, None).draw(source).value
     assert isinstance(value, Frame)
     return value
@@ -67,7 +68,7 @@ PART = dataclasses.replace(STAGE, rows_per_block=6)
 def fits_of(rows: Array) -> tuple[IntArray, Array]:
     """Which rows are dealt, and the fits of all blocks (t, 6)."""
     source = SeededNoise(np.random.default_rng(5))
-    work = Work(rows, np.arange(len(rows), dtype=np.int64), None, source)
+    work = Work(ArrayPeople.of(rows), source)
     found = PART.prepare(work, None).agreement
     numbers = [found.fits.means.reshape(60, -1), found.fits.cholesky.reshape(60, -1)]
     return found.positions, np.concatenate(numbers, axis=1)

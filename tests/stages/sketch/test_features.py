@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.sketch import features
@@ -32,6 +33,21 @@ SHAPES = {
 }
 
 
+def summed(
+    rows: Array,
+    frame: Frame,
+    shape: SketchShape,
+    *,
+    scale: int,
+    member: IntArray | None = None,
+    threads: int | None = None,
+    chunk_rows: int = 1 << 16,
+) -> IntArray:
+    """The sums of rows in memory."""
+    people = ArrayPeople.of(rows, member, threads=threads, chunk=chunk_rows)
+    return feature_sums(people, frame, shape, scale=scale)
+
+
 def skewed(d: int, seed: int = 0) -> Frame:
     rng = np.random.default_rng(seed)
     root = np.tril(rng.standard_normal((d, d)), -1) + np.diag(rng.uniform(0.3, 3, d))
@@ -44,7 +60,7 @@ def contribution(
 ) -> IntArray:
     """What one row (1, d), or one person with these rows, adds to the sums."""
     member = np.zeros(len(rows), dtype=np.int64) if person else None
-    return feature_sums(rows, frame, shape, scale=scale, member=member, threads=1).ravel()
+    return summed(rows, frame, shape, scale=scale, member=member, threads=1).ravel()
 
 
 def distance(one: IntArray, two: IntArray) -> float:
@@ -267,7 +283,7 @@ def test_replacing_one_row_among_many() -> None:
     rows = rng.normal(0, 3, (5_000, 2))
     other = rows.copy()
     other[1234] = [1e250, -3.0]
-    sums = [feature_sums(x, frame, shape, scale=SCALE) for x in (rows, other)]
+    sums = [summed(x, frame, shape, scale=SCALE) for x in (rows, other)]
     pair = [contribution(x[1234:1235], frame, shape) for x in (rows, other)]
     assert np.array_equal((sums[0] - sums[1]).ravel(), pair[0] - pair[1])
     assert distance(sums[0].ravel(), sums[1].ravel()) <= integer_sensitivity(shape, SCALE)
@@ -345,13 +361,13 @@ def test_sums_are_their_definition(d: int) -> None:
     shape, frame = SHAPES[d], skewed(d)
     z = np.random.default_rng(d).standard_normal((700, d))
     rows = frame.centre + z @ frame.root.T
-    have = feature_sums(rows, frame, shape, scale=SCALE)
+    have = summed(rows, frame, shape, scale=SCALE)
     want = SCALE * plain(rows, frame, shape)
     # half a unit per row, and what angles lose to rounding
     assert np.abs(have - want.sum(axis=0)).max() < 700 * (0.5 + 0.1)
     member = np.random.default_rng(1).integers(0, 200, 700)
     averages = [want[member == p].mean(axis=0) for p in np.unique(member)]
-    have = feature_sums(rows, frame, shape, scale=SCALE, member=member)
+    have = summed(rows, frame, shape, scale=SCALE, member=member)
     assert np.abs(have - np.sum(averages, axis=0)).max() < len(averages) * (1 + 0.1)
 
 
@@ -359,11 +375,11 @@ def test_a_person_with_one_row_counts_like_a_row() -> None:
     shape, frame = SHAPES[2], skewed(2)
     rows = np.random.default_rng(0).standard_normal((900, 2))
     member = np.random.default_rng(1).permutation(900)
-    plain_sums = feature_sums(rows, frame, shape, scale=SCALE)
-    assert np.array_equal(feature_sums(rows, frame, shape, scale=SCALE, member=member), plain_sums)
+    plain_sums = summed(rows, frame, shape, scale=SCALE)
+    assert np.array_equal(summed(rows, frame, shape, scale=SCALE, member=member), plain_sums)
     # and one who repeats their row any number of times does too
     times = np.random.default_rng(2).integers(1, 5, 900)
-    repeated = feature_sums(
+    repeated = summed(
         np.repeat(rows, times, axis=0), frame, shape, scale=SCALE, member=np.repeat(member, times)
     )
     assert np.array_equal(repeated, plain_sums)
@@ -390,7 +406,7 @@ FRAME2, SHAPE2 = skewed(2), SketchShape(5, 6, 0.6)
 
 
 def true_sums(rows: Array, member: IntArray | None) -> IntArray:
-    return feature_sums(rows, FRAME2, SHAPE2, scale=SCALE, member=member)
+    return summed(rows, FRAME2, SHAPE2, scale=SCALE, member=member)
 
 
 def float64_sums(rows: Array, member: IntArray | None) -> Array:
@@ -420,9 +436,9 @@ def test_sums_do_not_hang_on_chunks_and_threads(chunk_rows: int, persons: bool) 
     rows = rng.standard_normal((1_100, 2)) * 10 ** rng.uniform(-2, 300, (1_100, 1))
     # from persons with one row to one with more rows than a kernel treats side by side
     member = np.minimum(rng.integers(0, 300, 1_100), 160) if persons else None
-    whole = feature_sums(rows, FRAME2, SHAPE2, scale=SCALE, member=member, threads=1)
+    whole = summed(rows, FRAME2, SHAPE2, scale=SCALE, member=member, threads=1)
     for threads in (1, 2, 5):
-        again = feature_sums(
+        again = summed(
             rows,
             FRAME2,
             SHAPE2,
@@ -434,24 +450,22 @@ def test_sums_do_not_hang_on_chunks_and_threads(chunk_rows: int, persons: bool) 
         assert np.array_equal(again, whole)
     parts = [slice(0, 400), slice(400, 1_100)]
     if member is None:
-        added = [feature_sums(rows[part], FRAME2, SHAPE2, scale=SCALE) for part in parts]
+        added = [summed(rows[part], FRAME2, SHAPE2, scale=SCALE) for part in parts]
         assert np.array_equal(added[0] + added[1], whole)
     backwards = np.asfortranarray(rows)
-    assert np.array_equal(
-        feature_sums(backwards, FRAME2, SHAPE2, scale=SCALE, member=member), whole
-    )
+    assert np.array_equal(summed(backwards, FRAME2, SHAPE2, scale=SCALE, member=member), whole)
 
 
 def test_powers_of_two_in_columns_change_no_bit() -> None:
     rng = np.random.default_rng(6)
     rows, factors = rng.standard_normal((500, 2)), np.array([2.0**33, 2.0**-70])
     scaled = Frame(FRAME2.centre * factors, FRAME2.root * factors[:, None])
-    have = feature_sums(rows * factors, scaled, SHAPE2, scale=SCALE)
-    assert np.array_equal(have, feature_sums(rows, FRAME2, SHAPE2, scale=SCALE))
+    have = summed(rows * factors, scaled, SHAPE2, scale=SCALE)
+    assert np.array_equal(have, summed(rows, FRAME2, SHAPE2, scale=SCALE))
 
 
 def test_no_rows_sum_to_nothing() -> None:
-    sums = feature_sums(np.empty((0, 2)), FRAME2, SHAPE2, scale=SCALE)
+    sums = summed(np.empty((0, 2)), FRAME2, SHAPE2, scale=SCALE)
     assert sums.dtype == np.int64
     assert not sums.any()
 

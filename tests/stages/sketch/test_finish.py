@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.people import ArrayPeople
 from privgmm.distances.parameters import dist_gmm
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, SeededNoise, noise_source
@@ -50,7 +51,7 @@ class Counting(SeededNoise):
 
 
 def worked(rows: Array, source: NoiseSource, member: IntArray | None = None) -> Work:
-    return Work(rows, np.arange(len(rows)), member, source)
+    return Work(ArrayPeople.of(rows, member), source)
 
 
 def first_sketch(rows: Array, source: NoiseSource, member: IntArray | None = None) -> PrivateSketch:
@@ -267,7 +268,7 @@ def test_persons_weigh_alike() -> None:
     factor = np.linalg.cholesky(np.cov(rows.T))
     frame = Frame.published(rows.mean(axis=0), factor, rotation=random_rotation(2, rng=source))
     shape = SketchShape.default(2)
-    work = Work(crowd, np.arange(6_001), member, source)
+    work = Work(ArrayPeople.of(crowd, member), source)
     data = Sketch(shape, (0.4 * LEFT) ** -0.5, 6_001, 2).prepare(work, frame).draw(source).value
     stage = Finish(2, 2, 6_001, shape, (0.6 * LEFT) ** -0.5)
     found = stage.prepare(work, data).draw(source).value

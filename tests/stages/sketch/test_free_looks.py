@@ -14,6 +14,7 @@ import pytest
 
 from privgmm.arrays import Array, BoolArray
 from privgmm.data.generators import random_mixture
+from privgmm.data.people import ArrayPeople
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
@@ -56,7 +57,7 @@ def sketched(case: Case, seed: int, *, share: float = 1.0) -> PrivateSketch:
     rows, source = case.truth.sample(case.n_rows, rng=10_000 + seed), noise_source(seed)
     d = case.truth.n_features
     stage = Sketch(SketchShape.default(d), (share * LEFT) ** -0.5, case.n_rows, d)
-    work = Work(rows, np.arange(case.n_rows), None, source)
+    work = Work(ArrayPeople.of(rows), source)
     found: PrivateSketch = stage.prepare(work, frame_of(case.truth, seed)).draw(source).value
     return found
 
@@ -66,7 +67,7 @@ def released(case: Case, seed: int) -> Published:
     rows, source = case.truth.sample(case.n_rows, rng=10_000 + seed), noise_source(seed)
     d, n = case.truth.n_features, case.n_rows
     shape = SketchShape.default(d)
-    work = Work(rows, np.arange(n), None, source)
+    work = Work(ArrayPeople.of(rows), source)
     first = Sketch(shape, (FIRST * LEFT) ** -0.5, n, d)
     data = first.prepare(work, frame_of(case.truth, seed)).draw(source).value
     rest = Finish(case.truth.n_components, d, n, shape, ((1 - FIRST) * LEFT) ** -0.5)

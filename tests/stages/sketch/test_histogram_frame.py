@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.privacy.composition import price_of
 from privgmm.privacy.curves import gaussian_curve
@@ -50,13 +51,11 @@ def drawn(
     rows: Array,
     seed: int,
     *,
-    units: IntArray | None = None,
     member: IntArray | None = None,
     source: NoiseSource | None = None,
 ) -> Drawn:
     source = noise_source(seed) if source is None else source
-    every = np.arange(len(rows), dtype=np.int64) if units is None else units
-    return stage.prepare(Work(rows, every, member, source), None).draw(source)
+    return stage.prepare(Work(ArrayPeople.of(rows, member), source), None).draw(source)
 
 
 def stretches(frame: Frame, covariance: Array) -> Array:
@@ -155,7 +154,7 @@ def test_rows_are_paired_by_position_and_in_one_pair_each() -> None:
     stage = frame_for(n, 1)
 
     def widths(x: Array) -> Histogram:
-        return stage.prepare(Work(x, np.arange(n), None, noise_source(4)), None).widths[0]
+        return stage.prepare(Work(ArrayPeople.of(x), noise_source(4)), None).widths[0]
 
     before = widths(rows)
     assert before.counts.sum() == n // 2
@@ -352,7 +351,6 @@ def test_persons_count_once() -> None:
         frame_for(1500, 2),
         np.repeat(rows, 3, axis=0),
         9,
-        units=np.arange(0, 4500, 3, dtype=np.int64),
         member=member,
     ).value
     np.testing.assert_allclose(thrice.root, alone.root, rtol=0.05)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
+from privgmm.data.people import ArrayPeople
 from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
@@ -49,7 +50,7 @@ def sketch_of(rows: Array, seed: int, *, frame: Frame | None = None) -> PrivateS
         turn = random_rotation(d, rng=source)
         frame = Frame.published(rows.mean(axis=0), factor, rotation=turn)
     stage = Sketch(SketchShape.default(d), LEFT**-0.5, n, d)
-    work = Work(rows, np.arange(n), None, source)
+    work = Work(ArrayPeople.of(rows), source)
     made: PrivateSketch = stage.prepare(work, frame).draw(source).value
     return made
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from privgmm.data.people import ArrayPeople
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, noise_source
 from privgmm.stages.sketch import finish
@@ -100,7 +101,7 @@ def way_of(mixture: Mixture) -> tuple[PreparedFinish, NoiseSource]:
     """The last stage, prepared, on rows of the mixture."""
     rows = mixture.sample(N, rng=1)
     source = noise_source(2)
-    work = Work(rows, np.arange(N, dtype=np.int64), None, source)
+    work = Work(ArrayPeople.of(rows), source)
     shape = SketchShape.default(1)
     first = Sketch(shape, FIRST, N, 1).prepare(work, Frame([0.0], [[1.0]])).draw(source).value
     return Finish(2, 1, N, shape, REST).prepare(work, first), source

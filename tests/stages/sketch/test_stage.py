@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
@@ -36,8 +37,7 @@ def seeded(seed: int = 0) -> SeededNoise:
 
 
 def work(rows: Array, member: IntArray | None = None, source: NoiseSource | None = None) -> Work:
-    n = len(rows) if member is None else int(member.max()) + 1
-    return Work(rows, np.arange(n, dtype=np.int64), member, source or seeded())
+    return Work(ArrayPeople.of(rows, member), source or seeded())
 
 
 def prepared(stage: Sketch = STAGE, seed: int = 1) -> PreparedSketch:
@@ -178,7 +178,7 @@ def test_two_draws_average_to_less_noise() -> None:
 def test_preparing_sums_all_rows_without_noise() -> None:
     rows = TRUTH.sample(400, rng=1)
     ready = STAGE.prepare(work(rows), FRAME)
-    want = feature_sums(rows, FRAME, STAGE.shape, scale=STAGE.scale)
+    want = feature_sums(ArrayPeople.of(rows), FRAME, STAGE.shape, scale=STAGE.scale)
     assert np.array_equal(ready.sums, want)
     drawn = ready.draw(seeded())
     assert isinstance(drawn.seen, SketchView)

@@ -1,0 +1,464 @@
+"""Rows by the persons they belong to: who is dealt into blocks, and over whom sums are taken.
+
+Where each row is a person, persons are rows in the order of the table. Where a column or an array
+says who a row belongs to, all rows of a person count as one: blocks get one of them, and sums their
+average. `People` offers the two things that stages do with private rows: `take` one row of some
+persons, and `total` something over all of them, as exact integers. It does not matter to a stage
+whether rows lie in memory (`ArrayPeople`), in files (`SourcePeople`) or, where a person's rows may
+be anywhere in them, in files sorted by person (`SortedPeople` in `sorted_people`).
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from privgmm.arrays import Array, IntArray
+from privgmm.data.engines import Engine, Threads, Watch, Watched
+from privgmm.data.tables import Labels
+from privgmm.errors import InvalidInput
+
+__all__ = [
+    "ArrayPeople",
+    "Change",
+    "Chunk",
+    "People",
+    "Taken",
+    "Task",
+    "one_person",
+    "person_order",
+    "person_places",
+    "picked",
+    "secret_key",
+]
+
+_CHUNK_UNITS = 1 << 17
+"""Persons that are worked on in one go."""
+_FEWEST_PER_THREAD = 20_000
+
+Hashes = npt.NDArray[np.uint64]
+
+Change = Callable[[Array], Array]
+"""Rows (m, d) in other coordinates, each computed from itself alone."""
+
+
+class Task(Protocol):
+    """What is summed over persons.
+
+    Called with rows (m, d) in which each person's lie together, and where persons begin and end
+    (g + 1,); gives integers that are added up over all calls. It is sent to wherever it runs, so it
+    must be picklable, and it must compute a person's part from that person's rows alone.
+    """
+
+    def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        """The sum over these persons."""
+        ...
+
+
+class Chunk(NamedTuple):
+    """Rows with each person's together, and where persons begin and end."""
+
+    rows: Array
+    starts: IntArray
+
+
+class Taken(NamedTuple):
+    """One row of each of some persons, and where in the table it stands."""
+
+    rows: Array
+    positions: IntArray
+
+
+class People(abc.ABC):
+    """Rows by the persons they belong to. NOT private.
+
+    Parameters
+    ----------
+    n_people : int
+        How many persons there are; public.
+    n_rows : int
+        How many rows they have.
+    n_features : int
+    """
+
+    def __init__(self, n_people: int, n_rows: int, n_features: int) -> None:
+        self._n_people, self.n_rows, self.n_features = n_people, n_rows, n_features
+
+    def __len__(self) -> int:
+        return self._n_people
+
+    @abc.abstractmethod
+    def take(self, persons: IntArray) -> Taken:
+        """One row of each of these persons, by their numbers (m,)."""
+
+    @abc.abstractmethod
+    def total(self, task: Task, what: str = "summing") -> IntArray:
+        """The sum of the task over all persons. NOT private by itself."""
+
+    @abc.abstractmethod
+    def mapped(self, change: Change) -> People:
+        """The same persons, with rows in other coordinates."""
+
+    def check(self) -> None:  # noqa: B027 - rows in memory were checked when they came
+        """Read everything once, unless that was done, and refuse what cannot be used."""
+
+    def close(self) -> None:  # noqa: B027 - most keep nothing
+        """Remove whatever was written for this purpose."""
+
+
+def pieces_total(chunks: Iterator[Chunk], task: Task) -> IntArray:
+    """The sum of a task over chunks, one at a time."""
+    total: IntArray | None = None
+    for rows, starts in chunks:
+        part = task(rows, starts)
+        total = part if total is None else total + part
+    if total is None:
+        raise InvalidInput("there are no rows to sum over")
+    return total
+
+
+class ArrayPeople(People):
+    """Rows in memory.
+
+    Parameters
+    ----------
+    rows : array (n, d)
+    starts : array of int (g + 1,), optional
+        Rows of person p are those at places starts[p]..starts[p + 1] - 1 of the order.
+    order : array of int (n,), optional
+        The rows in an order in which each person's lie together. Left out with `starts`, each row
+        is a person.
+    picks : array of int (g,), optional
+        Which of a person's rows is taken for blocks; the first by default.
+    threads : int, optional
+        By default as many as are worth while.
+    chunk : int
+        Persons that a task sees in one go.
+    watch : Watch, optional
+    """
+
+    def __init__(
+        self,
+        rows: Array,
+        starts: IntArray | None = None,
+        order: IntArray | None = None,
+        picks: IntArray | None = None,
+        *,
+        threads: int | None = None,
+        chunk: int = _CHUNK_UNITS,
+        watch: Watch | None = None,
+    ) -> None:
+        super().__init__(len(rows) if starts is None else starts.size - 1, len(rows), rows.shape[1])
+        self.rows, self._starts, self._order, self._picks = rows, starts, order, picks
+        self._threads, self._chunk, self._watch = threads, chunk, watch
+
+    @classmethod
+    def of(cls, rows: Array, member: IntArray | None = None, **options: Any) -> ArrayPeople:
+        """From the number of the person of each row (n,), in the order of these numbers."""
+        if member is None:
+            return cls(rows, **options)
+        order = np.argsort(member, kind="stable").astype(np.int64)
+        sizes = np.bincount(member)
+        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
+        return cls(rows, starts, order, **options)
+
+    @classmethod
+    def labelled(
+        cls, rows: Array, labels: Labels, key: str, *, watch: Watch | None = None
+    ) -> ArrayPeople:
+        """From texts (n,) that say who each row belongs to, in an order that only the key tells."""
+        hashes = person_places(labels, key)
+        order, starts = person_order(hashes, labels)
+        sizes = np.diff(starts)
+        return cls(rows, starts, order, picked(hashes[order[starts[:-1]]], sizes), watch=watch)
+
+    @functools.cached_property
+    def _ordered(self) -> Array:
+        if self._order is None:
+            return np.ascontiguousarray(self.rows, dtype=np.float64)
+        return np.ascontiguousarray(self.rows[self._order], dtype=np.float64)
+
+    def chunks(self, first: int, last: int) -> Iterator[Chunk]:
+        """The rows of persons first..last - 1, a chunk at a time."""
+        for start in range(first, last, self._chunk):
+            stop = min(start + self._chunk, last)
+            if self._starts is None:
+                yield Chunk(self._ordered[start:stop], np.arange(stop - start + 1, dtype=np.int64))
+                continue
+            starts = self._starts[start : stop + 1]
+            yield Chunk(self._ordered[starts[0] : starts[-1]], starts - starts[0])
+
+    def take(self, persons: IntArray) -> Taken:
+        """One row of each, straight from memory."""
+        if self._starts is None:
+            return Taken(np.asarray(self.rows[persons], dtype=np.float64), persons)
+        places = self._starts[persons]
+        if self._picks is not None:
+            places = places + self._picks[persons]
+        positions = places if self._order is None else self._order[places]
+        return Taken(np.asarray(self.rows[positions], dtype=np.float64), positions)
+
+    def total(self, task: Task, what: str = "summing") -> IntArray:
+        """In threads, if there are rows enough."""
+        n = len(self)
+        if n == 0:
+            return task(self._ordered, np.zeros(1, dtype=np.int64))
+        threads = self._threads
+        if threads is None:
+            threads = min(Threads().workers, n // _FEWEST_PER_THREAD)
+        pieces = max(1, min(threads, n))
+        edges = np.linspace(0, n, pieces + 1).astype(np.int64).tolist()
+        spans = list(itertools.pairwise(edges))
+        watched = Watched(self._watch, what, self.n_rows)
+        # once, before threads ask for it
+        self._ordered  # noqa: B018
+
+        def part(span: tuple[int, int]) -> IntArray:
+            return pieces_total(self.chunks(*span), task)
+
+        parts = []
+        for span, found in zip(spans, Threads(pieces).each(part, spans), strict=True):
+            parts.append(found)
+            watched.more(self._rows_of(span))
+        return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+
+    def _rows_of(self, span: tuple[int, int]) -> int:
+        if self._starts is None:
+            return span[1] - span[0]
+        return int(self._starts[span[1]] - self._starts[span[0]])
+
+    def mapped(self, change: Change) -> ArrayPeople:
+        """Computed once, in memory."""
+        return ArrayPeople(
+            change(self.rows),
+            self._starts,
+            self._order,
+            self._picks,
+            threads=self._threads,
+            chunk=self._chunk,
+            watch=self._watch,
+        )
+
+
+def one_person(rows: Array) -> ArrayPeople:
+    """A single person, whose rows are all of them."""
+    return ArrayPeople(rows, np.array([0, len(rows)], dtype=np.int64))
+
+
+class RowPart(Protocol):
+    """A stretch of a table that can be read wherever it is sent."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+        ...
+
+    def chunks(self) -> Iterator[Array]:
+        """Its rows in order, some at a time: finite numbers (m, d), or `InvalidInput`."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Summed:
+    """A task on the rows of a part, seen through changes of coordinates."""
+
+    task: Task
+    changes: tuple[Change, ...]
+
+    def __call__(self, part: RowPart) -> IntArray:
+        return pieces_total(self._chunks(part), self.task)
+
+    def _chunks(self, part: RowPart) -> Iterator[Chunk]:
+        for rows in part.chunks():
+            yield Chunk(changed(rows, self.changes), np.arange(len(rows) + 1, dtype=np.int64))
+
+
+def changed(rows: Array, changes: tuple[Change, ...]) -> Array:
+    """Rows after all changes of coordinates."""
+    for change in changes:
+        rows = change(rows)
+    return rows
+
+
+class Extent(NamedTuple):
+    """The smallest and largest value of each column."""
+
+    least: Array
+    most: Array
+
+    @classmethod
+    def of(cls, rows: Array) -> Extent:
+        """Of rows (m, d), at least one."""
+        return cls(rows.min(axis=0), rows.max(axis=0))
+
+    def with_rows(self, rows: Array) -> Extent:
+        """Of these as well."""
+        return self.joined(Extent.of(rows)) if len(rows) else self
+
+    def joined(self, other: Extent) -> Extent:
+        """Of both."""
+        return Extent(np.minimum(self.least, other.least), np.maximum(self.most, other.most))
+
+    @classmethod
+    def nothing(cls, d: int) -> Extent:
+        """Of no rows."""
+        return cls(np.full(d, np.inf), np.full(d, -np.inf))
+
+
+class _Picked(NamedTuple):
+    rows: Array
+    extent: Extent
+
+
+def _picked_rows(job: tuple[RowPart, IntArray, int]) -> _Picked:
+    """The rows at ascending places of a part; all of it is read and checked."""
+    part, places, d = job
+    found, extent, before = [np.empty((0, d))], Extent.nothing(d), 0
+    for rows in part.chunks():
+        first, last = np.searchsorted(places, [before, before + len(rows)]).tolist()
+        found.append(rows[places[first:last] - before])
+        extent = extent.with_rows(rows)
+        before += len(rows)
+    return _Picked(np.concatenate(found), extent)
+
+
+class SourcePeople(People):
+    """Rows in files, or wherever else they are read from part by part; each row is a person.
+
+    Parameters
+    ----------
+    parts : tuple of RowPart
+        In the order of the table.
+    n_features : int
+    engine : Engine
+    refuse_flat : callable(flat columns (m,)), optional
+        Told which columns hold one value only, to refuse them.
+    watch : Watch, optional
+    """
+
+    def __init__(
+        self,
+        parts: tuple[RowPart, ...],
+        n_features: int,
+        engine: Engine,
+        *,
+        refuse_flat: Callable[[IntArray], None] | None = None,
+        watch: Watch | None = None,
+        changes: tuple[Change, ...] = (),
+    ) -> None:
+        n = sum(part.n_rows for part in parts)
+        super().__init__(n, n, n_features)
+        self._parts, self._engine, self._refuse_flat = parts, engine, refuse_flat
+        self._watch, self._changes = watch, changes
+        self._checked = False
+
+    def take(self, persons: IntArray) -> Taken:
+        """One pass over everything, which is checked on the way."""
+        flat = persons.ravel()
+        order = np.argsort(flat, kind="stable")
+        wanted = flat[order]
+        found = np.concatenate([picked.rows for picked in self._scan(wanted, "taking blocks")])
+        rows = np.empty((flat.size, self.n_features))
+        rows[order] = found
+        rows = changed(rows, self._changes)
+        return Taken(rows.reshape(*persons.shape, self.n_features), persons)
+
+    def check(self) -> None:
+        """One pass, unless there was one."""
+        if not self._checked:
+            for _ in self._scan(np.empty(0, dtype=np.int64), "checking"):
+                pass
+
+    def _scan(self, wanted: IntArray, what: str) -> Iterator[_Picked]:
+        """What is wanted, part by part; afterwards all rows have been checked."""
+        edges = np.concatenate([[0], np.cumsum([part.n_rows for part in self._parts])])
+        cuts = np.searchsorted(wanted, edges).tolist()
+        jobs = [
+            (part, wanted[cuts[i] : cuts[i + 1]] - int(edges[i]), self.n_features)
+            for i, part in enumerate(self._parts)
+        ]
+        watched = Watched(self._watch, what, self.n_rows)
+        extent = Extent.nothing(self.n_features)
+        for part, found in zip(self._parts, self._engine.each(_picked_rows, jobs), strict=True):
+            extent = extent.joined(found.extent)
+            watched.more(part.n_rows)
+            yield found
+        if self._refuse_flat is not None:
+            self._refuse_flat(np.flatnonzero(extent.least == extent.most).astype(np.int64))
+        self._checked = True
+
+    def total(self, task: Task, what: str = "summing") -> IntArray:
+        """One pass, part by part, wherever the engine works."""
+        watched = Watched(self._watch, what, self.n_rows)
+        total: IntArray | None = None
+        found = self._engine.each(_Summed(task, self._changes), self._parts)
+        for part, sums in zip(self._parts, found, strict=True):
+            total = sums if total is None else total + sums
+            watched.more(part.n_rows)
+        if total is None:
+            raise InvalidInput("there are no rows to sum over")
+        return total
+
+    def mapped(self, change: Change) -> SourcePeople:
+        """Changed whenever they are read."""
+        other = SourcePeople(
+            self._parts,
+            self.n_features,
+            self._engine,
+            refuse_flat=self._refuse_flat,
+            watch=self._watch,
+            changes=(*self._changes, change),
+        )
+        other._checked = self._checked
+        return other
+
+
+# Who a row belongs to. Persons are put in an order that a secret key makes, and are dealt into
+# blocks by their place in it. Neighbouring tables hold the same persons but one; give the new
+# person the place of the old one, and everybody stands where they stood. Since places are random,
+# both tables give that picture equally often, and that is all that the price of a block needs.
+
+
+def secret_key(seed: int) -> str:
+    """A key for `person_places`, from a number that nobody else knows."""
+    return f"{seed % 2**64:016x}"
+
+
+def person_places(labels: Labels, key: str) -> Hashes:
+    """A number (n,) for each label by SipHash under the key: the same for the same label."""
+    return np.asarray(pd.util.hash_array(labels, hash_key=key), dtype=np.uint64)
+
+
+def person_order(hashes: Hashes, labels: Labels) -> tuple[IntArray, IntArray]:
+    """An order (n,) in which each person's rows lie together, and where persons begin (g + 1,).
+
+    By hash; where two persons share one, by label. A person's rows keep their order.
+    """
+    order = np.argsort(hashes, kind="stable").astype(np.int64)
+    if not order.size:
+        return order, np.zeros(1, dtype=np.int64)
+    sorted_hashes, sorted_labels = hashes[order], labels[order]
+    same_hash = sorted_hashes[1:] == sorted_hashes[:-1]
+    other_label = sorted_labels[1:] != sorted_labels[:-1]
+    if (same_hash & other_label).any():
+        # two labels with one hash, mixed: rare enough to be sorted the slow way
+        codes = np.unique(labels.astype(str), return_inverse=True)[1]
+        order = np.lexsort((codes, hashes)).astype(np.int64)
+        sorted_labels = labels[order]
+        other_label = sorted_labels[1:] != sorted_labels[:-1]
+    new = np.flatnonzero(other_label) + 1
+    return order, np.concatenate([[0], new, [len(labels)]]).astype(np.int64)
+
+
+def picked(hashes: Hashes, sizes: IntArray) -> IntArray:
+    """Which of so many rows (g,) of each person is taken, by the person's hash (g,)."""
+    low = hashes & np.uint64(0xFFFFFFFF)
+    return np.asarray(low % sizes.astype(np.uint64), dtype=np.int64)

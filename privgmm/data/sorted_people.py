@@ -1,0 +1,338 @@
+"""Persons whose rows lie anywhere in a large table: the rows, sorted by person, on the disk.
+
+One pass writes every part of the table again, its rows by the place of their person in a secret
+order (`people.person_places`), cut into as many stretches of that order as are needed to hold one
+in memory. A person's rows, from whichever file they come, end up in one stretch. From then on a
+stretch is read at a time. What is written holds private rows: it lies in a folder that only its
+owner may read, and is removed when the release is over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from privgmm.arrays import Array, IntArray
+from privgmm.data.engines import Engine, Watch, Watched
+from privgmm.data.people import (
+    Change,
+    Chunk,
+    Extent,
+    Hashes,
+    People,
+    Taken,
+    Task,
+    changed,
+    person_order,
+    person_places,
+    picked,
+    pieces_total,
+)
+from privgmm.data.tables import Labels
+from privgmm.errors import InvalidInput
+
+__all__ = ["LabelledPart", "SortedPeople"]
+
+_STRETCH_ROWS = 1 << 18
+"""Rows that a stretch has, about."""
+_MOST_STRETCHES = 1 << 12
+
+
+class LabelledPart(Protocol):
+    """A part of a table that can also say who its rows belong to."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has."""
+        ...
+
+    def labelled(self, column: str) -> Iterator[tuple[Array, Labels]]:
+        """Its rows in order, some at a time, each with the text of its label."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sorting:
+    """How a part is written: into which folder, by which key, in how many stretches."""
+
+    folder: str
+    column: str
+    key: str
+    bits: int
+    n_features: int
+
+    def path(self, number: int) -> Path:
+        return Path(self.folder) / f"part-{number:08d}.arrow"
+
+    def stretch_of(self, hashes: Hashes) -> IntArray:
+        """The stretch of each person: the first bits of their place."""
+        if self.bits == 0:
+            return np.zeros(hashes.size, dtype=np.int64)
+        return (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
+
+    def __call__(self, job: tuple[int, int, LabelledPart]) -> Extent:
+        """Write a part; a second time, after a worker was lost, it is written over."""
+        number, position, part = job
+        rows, labels = [np.empty((0, self.n_features))], [np.empty(0, dtype=object)]
+        for some, texts in part.labelled(self.column):
+            rows.append(some)
+            labels.append(texts)
+        table, texts = np.concatenate(rows), np.concatenate(labels)
+        hashes = person_places(texts, self.key)
+        stretch = self.stretch_of(hashes)
+        order = np.argsort(stretch, kind="stable")
+        cuts = np.searchsorted(stretch[order], np.arange(2**self.bits + 1)).tolist()
+        names = [f"x{j}" for j in range(self.n_features)]
+        whole = pa.record_batch(
+            [
+                *(pa.array(table[order, j]) for j in range(self.n_features)),
+                pa.array(texts[order], type=pa.string()),
+                pa.array(hashes[order]),
+                pa.array(position + order.astype(np.int64)),
+            ],
+            names=[*names, "label", "hash", "position"],
+        )
+        target = self.path(number)
+        half = target.with_suffix(".half")
+        with pa.OSFile(str(half), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
+            for first, last in itertools.pairwise(cuts):
+                writer.write_batch(whole.slice(first, last - first))
+        half.replace(target)
+        return Extent.of(table) if len(table) else Extent.nothing(self.n_features)
+
+
+class _Sorted(NamedTuple):
+    """The rows of a stretch, person by person."""
+
+    rows: Array
+    starts: IntArray
+    hashes: Hashes
+    positions: IntArray
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """Reads a stretch from all parts."""
+
+    sorting: _Sorting
+    n_parts: int
+    changes: tuple[Change, ...] = ()
+
+    def stretch(self, number: int) -> _Sorted:
+        """All rows of the persons of a stretch."""
+        batches = []
+        for part in range(self.n_parts):
+            with pa.OSFile(str(self.sorting.path(part))) as file:
+                batches.append(pa.ipc.open_file(file).get_batch(number))
+        table = pa.Table.from_batches(batches).combine_chunks()
+        d = self.sorting.n_features
+        rows = np.empty((table.num_rows, d))
+        for j in range(d):
+            rows[:, j] = table.column(j).to_numpy()
+        labels = np.asarray(table.column(d).to_numpy(), dtype=object)
+        hashes = table.column(d + 1).to_numpy().astype(np.uint64)
+        order, starts = person_order(hashes, labels)
+        firsts = order[starts[:-1]]
+        return _Sorted(
+            changed(rows[order], self.changes),
+            starts,
+            hashes[firsts],
+            table.column(d + 2).to_numpy()[order],
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Counted:
+    reader: _Reader
+
+    def __call__(self, number: int) -> tuple[int, int]:
+        """Persons and rows of a stretch."""
+        found = self.reader.stretch(number)
+        return found.starts.size - 1, len(found.rows)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _PickedPersons:
+    reader: _Reader
+
+    def __call__(self, job: tuple[int, IntArray]) -> Taken:
+        """One row of each of some persons of a stretch, by their places in it."""
+        number, persons = job
+        found = self.reader.stretch(number)
+        places = found.starts[:-1] + picked(found.hashes, np.diff(found.starts))
+        return Taken(found.rows[places[persons]], found.positions[places[persons]])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Summed:
+    reader: _Reader
+    task: Task
+
+    def __call__(self, number: int) -> IntArray:
+        """The task on a stretch."""
+        found = self.reader.stretch(number)
+        return pieces_total(iter([Chunk(found.rows, found.starts)]), self.task)
+
+
+class SortedPeople(People):
+    """Persons of a large table, sorted on the disk.
+
+    Parameters
+    ----------
+    reader : object
+        Reads a stretch.
+    counts : array of int (stretches, 2)
+        Persons and rows of each stretch.
+    engine : Engine
+    watch : Watch, optional
+    remove : callable
+        Removes what was written.
+    """
+
+    def __init__(
+        self,
+        reader: _Reader,
+        counts: IntArray,
+        engine: Engine,
+        *,
+        watch: Watch | None,
+        remove: Callable[[], object],
+    ) -> None:
+        n_people, n_rows = counts.sum(axis=0).tolist()
+        super().__init__(n_people, n_rows, reader.sorting.n_features)
+        self._reader, self._counts, self._engine = reader, counts, engine
+        self._watch, self._remove = watch, remove
+        # stretches without anybody are not read again
+        self._taken = [int(b) for b in np.flatnonzero(counts[:, 0])]
+
+    @classmethod
+    def sort(
+        cls,
+        parts: tuple[LabelledPart, ...],
+        n_features: int,
+        column: str,
+        key: str,
+        engine: Engine,
+        *,
+        refuse_flat: Callable[[IntArray], None],
+        watch: Watch | None = None,
+        stretch_rows: int = _STRETCH_ROWS,
+    ) -> SortedPeople:
+        """Write the rows of a table by person, and count the persons.
+
+        Parameters
+        ----------
+        parts : tuple of LabelledPart
+            In the order of the table.
+        n_features : int
+        column : str
+            Says who a row belongs to.
+        key : str
+            From `secret_key`.
+        engine : Engine
+            Its workers must see the folder for temporary files (TMPDIR).
+        refuse_flat : callable(flat columns (m,))
+            Told which columns hold one value only, to refuse them.
+        watch : Watch, optional
+        stretch_rows : int
+            Rows per stretch, about. The rows of one person always lie in one.
+        """
+        n = sum(part.n_rows for part in parts)
+        wanted = min(max(1, math.ceil(n / stretch_rows)), _MOST_STRETCHES)
+        folder = tempfile.mkdtemp(prefix="privgmm-persons-")
+        sorting = _Sorting(folder, column, key, (wanted - 1).bit_length(), n_features)
+        try:
+            firsts = np.concatenate([[0], np.cumsum([part.n_rows for part in parts])])
+            jobs = [(i, int(firsts[i]), part) for i, part in enumerate(parts)]
+            watched, extent = Watched(watch, "sorting by person", n), Extent.nothing(n_features)
+            for part, found in zip(parts, engine.each(sorting, jobs), strict=True):
+                extent = extent.joined(found)
+                watched.more(part.n_rows)
+            refuse_flat(np.flatnonzero(extent.least == extent.most).astype(np.int64))
+            reader = _Reader(sorting, len(parts))
+            counts = []
+            watched = Watched(watch, "counting persons", n)
+            for found_counts in engine.each(_Counted(reader), range(2**sorting.bits)):
+                counts.append(found_counts)
+                watched.more(found_counts[1])
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        people = cls(
+            reader,
+            np.array(counts, dtype=np.int64).reshape(-1, 2),
+            engine,
+            watch=watch,
+            remove=lambda: None,
+        )
+        # also where nobody closes it
+        people._remove = weakref.finalize(people, shutil.rmtree, folder, ignore_errors=True)
+        if people.n_rows != n:
+            people.close()
+            raise InvalidInput(
+                f"the table had {n:,} rows when it was opened and {people.n_rows:,} when it was "
+                "read: it changed meanwhile; try again when nobody writes to it"
+            )
+        return people
+
+    def take(self, persons: IntArray) -> Taken:
+        """One row of each, stretch by stretch."""
+        flat = persons.ravel()
+        edges = np.concatenate([[0], np.cumsum(self._counts[:, 0])])
+        order = np.argsort(flat, kind="stable")
+        wanted = flat[order]
+        cuts = np.searchsorted(wanted, edges).tolist()
+        jobs = [
+            (b, wanted[cuts[b] : cuts[b + 1]] - int(edges[b]))
+            for b in self._taken
+            if cuts[b + 1] > cuts[b]
+        ]
+        rows = np.empty((flat.size, self.n_features))
+        positions = np.empty(flat.size, dtype=np.int64)
+        watched, done = Watched(self._watch, "taking blocks", flat.size), 0
+        for found in self._engine.each(_PickedPersons(self._reader), jobs):
+            places = order[done : done + len(found.rows)]
+            rows[places], positions[places] = found.rows, found.positions
+            done += len(found.rows)
+            watched.more(len(found.rows))
+        return Taken(
+            rows.reshape(*persons.shape, self.n_features), positions.reshape(persons.shape)
+        )
+
+    def total(self, task: Task, what: str = "summing") -> IntArray:
+        """One pass over all stretches."""
+        watched = Watched(self._watch, what, self.n_rows)
+        total: IntArray | None = None
+        found = self._engine.each(_Summed(self._reader, task), self._taken)
+        for number, sums in zip(self._taken, found, strict=True):
+            total = sums if total is None else total + sums
+            watched.more(int(self._counts[number, 1]))
+        if total is None:
+            raise InvalidInput("there are no rows to sum over")
+        return total
+
+    def mapped(self, change: Change) -> SortedPeople:
+        """Changed whenever they are read; the folder belongs to the first."""
+        reader = dataclasses.replace(self._reader, changes=(*self._reader.changes, change))
+        other = SortedPeople(
+            reader, self._counts, self._engine, watch=self._watch, remove=lambda: None
+        )
+        # while this one is in use, what was written stays
+        other._origin = self
+        return other
+
+    _origin: SortedPeople | None = None
+
+    def close(self) -> None:
+        """Remove what was written."""
+        self._remove()

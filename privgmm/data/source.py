@@ -1,0 +1,179 @@
+"""What a row source is, and the checks that rows must pass before anything is done with them."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privgmm.arrays import Array, IntArray
+from privgmm.data.engines import Engine, Watch
+from privgmm.data.people import ArrayPeople, People
+from privgmm.data.tables import FILL_IN, Labels, Reading, label_texts, listed
+from privgmm.errors import InvalidInput
+
+__all__ = ["RowSource", "check_finite", "check_spread", "checked_groups", "refuse_flat"]
+
+_CHUNK = 65_536
+_GLANCE = 1_000
+
+
+class RowSource(abc.ABC):
+    """Rows of finite numbers.
+
+    Parameters
+    ----------
+    name : str
+        What people call it.
+    columns : sequence of str
+        The d names.
+    n_rows : int
+        n.
+    reading : Reading, optional
+        How the file was read, if it is one.
+    left_out : sequence of str
+        Columns of the file that were not asked for.
+    """
+
+    in_memory = True
+    """Whether all rows are held at once."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        columns: Sequence[str],
+        n_rows: int,
+        reading: Reading | None = None,
+        left_out: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.columns = tuple(columns)
+        self.n_rows = n_rows
+        self.reading = reading
+        self.left_out = tuple(left_out)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns d."""
+        return len(self.columns)
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """What stands for the data set in a ledger. For the curator's eyes only.
+
+        It belongs to the rows that this source gives, and to no later state of their origin.
+        """
+
+    @abc.abstractmethod
+    def take(self, positions: IntArray) -> Array:
+        """The rows at the positions (m,), as floats (m, d).
+
+        Here and below: `InvalidInput` if a row holds anything but finite numbers.
+        """
+
+    @abc.abstractmethod
+    def labels(self, column: str) -> Labels:
+        """A text (n,) for the person of each row, the same for the same value of the column.
+
+        The column may hold values of any plain kind, and need not be one of `columns`.
+        """
+
+    @abc.abstractmethod
+    def choose(self, columns: Sequence[str]) -> RowSource:
+        """The same rows with these columns, in this order."""
+
+    def chunks(self, size: int = _CHUNK) -> Iterator[Array]:
+        """All rows in order, at most `size` at a time."""
+        for start in range(0, self.n_rows, size):
+            yield self.take(np.arange(start, min(start + size, self.n_rows), dtype=np.int64))
+
+    def rows(self) -> Array:
+        """All rows (n, d)."""
+        return np.concatenate([np.empty((0, self.n_features)), *self.chunks()])
+
+    def count_persons(self, column: str) -> int:
+        """How many persons the column tells of."""
+        return len(set(self.labels(column).tolist()))
+
+    def glance(self) -> Array:
+        """Rows by which a table is recognised: all that are in memory, else the first ones."""
+        return self.rows()
+
+    def curated(self) -> Array:
+        """Rows for the curator to look at: all that are in memory, else some from everywhere."""
+        return self.rows()
+
+    def people(
+        self,
+        groups: npt.ArrayLike | str | None,
+        key: str,
+        engine: Engine,  # noqa: ARG002 - memory is worked on in threads
+        watch: Watch | None = None,
+    ) -> People:
+        """The rows by the persons they belong to.
+
+        Parameters
+        ----------
+        groups : array-like (n,), name of a column, or None
+            Who each row belongs to; None where each row is a person.
+        key : str
+            Secret; says in which order persons are dealt.
+        engine : Engine
+            Where rows are read that are not in memory.
+        watch : Watch, optional
+        """
+        rows = self.rows()
+        check_spread(rows, self.columns)
+        if groups is None:
+            return ArrayPeople(rows, watch=watch)
+        if isinstance(groups, str):
+            labels = self.labels(groups)
+        else:
+            labels = label_texts(checked_groups(groups, self.n_rows))
+        return ArrayPeople.labelled(rows, labels, key, watch=watch)
+
+
+# Checks before a release. Messages may speak about the data: they are for the curator, who pays
+# nothing for them.
+
+
+def check_finite(rows: Array) -> None:
+    """Refuse rows (n, d) that hold anything but finite numbers, and say what to do about them."""
+    bad = (~np.isfinite(rows)).any(axis=1)
+    if bad.any():
+        raise InvalidInput(
+            f"X must be finite, but {int(bad.sum())} of {len(rows)} rows hold NaN or "
+            f"infinity (the first is row {int(np.argmax(bad))}): {FILL_IN}"
+        )
+
+
+def check_spread(rows: Array, columns: Sequence[str] | None = None) -> None:
+    """Refuse columns (n, d) that hold one value only; there must be a row."""
+    # columns that differ somewhere mostly do so at once
+    flat = np.flatnonzero((rows[:_GLANCE] == rows[0]).all(axis=0))
+    flat = flat[(rows[:, flat] == rows[0, flat]).all(axis=0)]
+    refuse_flat(flat, columns)
+
+
+def refuse_flat(flat: IntArray, columns: Sequence[str] | None = None) -> None:
+    """Refuse columns, by their places, that hold one value only."""
+    if flat.size:
+        named = flat.tolist() if columns is None else listed([columns[j] for j in flat.tolist()])
+        raise InvalidInput(
+            f"X has constant columns {named}: no covariance can be fitted; take the others"
+        )
+
+
+def checked_groups(groups: npt.ArrayLike, n_rows: int) -> npt.NDArray[Any]:
+    """Who each row belongs to (n,), or a clear error."""
+    labels = np.asarray(groups)
+    if labels.shape != (n_rows,):
+        raise InvalidInput(
+            f"groups must name one person per row: shape ({n_rows},), got {labels.shape}"
+        )
+    return labels

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("em", "learners", "distances", "release", "real_data", "sketch", "dashboard")
+NAMES = ("em", "learners", "distances", "release", "real_data", "sketch", "scale", "dashboard")
 
 
 def main() -> None:

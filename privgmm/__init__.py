@@ -23,8 +23,10 @@ from privgmm.data.datasets import (
     random_mixture,
     sample_names,
 )
+from privgmm.data.engines import Step
 from privgmm.data.jitter import jittered
-from privgmm.data.rows import RowSource, row_source
+from privgmm.data.rows import row_source
+from privgmm.data.source import RowSource
 from privgmm.distances.bounds import (
     TVBounds,
     best_constants,
@@ -74,6 +76,7 @@ from privgmm.release import (
     PreparedRelease,
     Refusal,
     Release,
+    join_sketch,
     prepare,
     release,
 )
@@ -142,6 +145,7 @@ __all__ = [
     "SeededRelease",
     "SketchFit",
     "StandardErrors",
+    "Step",
     "SuspectColumn",
     "TVBounds",
     "TruncatedLaplace",
@@ -160,6 +164,7 @@ __all__ = [
     "generate",
     "goodness_of_fit",
     "jittered",
+    "join_sketch",
     "kl_divergence",
     "learnable",
     "lemma_6_3",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -24,13 +25,15 @@ from privgmm.budget import Budget, Unit
 from privgmm.data.engines import Engine, Submits, Watch, engine_for
 from privgmm.data.people import secret_key
 from privgmm.data.rows import RowsLike, checked_source
-from privgmm.data.source import RowSource
-from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.data.source import RowSource, checked_groups
+from privgmm.data.tables import label_texts
+from privgmm.errors import InvalidInput, PrivacyWarning, PrivGMMError
 from privgmm.learners.learner import Learner
 from privgmm.learners.registry import learner_for
 from privgmm.ledger.cautions import caution
-from privgmm.ledger.protocol import Ledger
+from privgmm.ledger.protocol import Intent, Ledger
 from privgmm.methods.plan import Plan
+from privgmm.methods.sketch.joining import joining_plan
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import RandomState, noise_source
 from privgmm.results import Refusal, Release
@@ -46,6 +49,7 @@ __all__ = [
     "PreparedRelease",
     "Refusal",
     "Release",
+    "join_sketch",
     "prepare",
     "release",
 ]
@@ -240,38 +244,9 @@ class PreparedRelease:
         BudgetExceeded
             If the ledger does not allow it. Then nothing is drawn and nothing spent.
         """
-        if self._drawn:
-            raise PrivGMMError(
-                "this release was drawn already: drawing again would spend again; prepare another"
-            )
-        source = self._work.source
-        caution(
-            self._table,
-            self.plan,
-            n_units=len(self._work.people),
-            unit=self.unit,
-            seeded=source.seeded,
-            in_ledger=ledger is not None,
-        )
-        intent, entry, mark = None, None, None
-        if ledger is not None:
-            intent = ledger.intend(self.plan, seeded=source.seeded, unit=self.unit)
-            # asked before anything is drawn: a ledger may fail, but not between noise and result
-            entry, mark = intent.number, intent.mark
-        self._drawn = True
-        drawn: list[Drawn] = []
-        value: Any = None
-        # many small matrices: a second BLAS thread would cost more than it brings. And whether a
-        # number overflows on the way must not show, not even where warnings are errors
-        with self._opened, one_blas_thread(), np.errstate(all="ignore"):
-            prepared = self._first
-            for number, stage in enumerate(self.plan.stages):
-                if number > 0:
-                    prepared = stage.prepare(self._work, value)
-                drawn.append(prepared.draw(source))
-                value = drawn[-1].value
-                if isinstance(value, Bottom):
-                    break
+        intent, entry, mark = self._intend(ledger)
+        drawn = self._run()
+        value, source = drawn[-1].value, self._work.source
         result: Release | Refusal
         if isinstance(value, Bottom):
             result = Refusal(
@@ -299,15 +274,54 @@ class PreparedRelease:
                 published.standard_errors,
                 published.choice,
             )
-        problem = None
-        if intent is not None:
-            try:
-                intent.conclude(released=result.released)
-            except Exception as failure:  # noqa: BLE001 - a ledger may be anybody's code
-                # what was paid for must not be lost: the ledger counts it as unfinished
-                problem = str(failure) or type(failure).__name__
-        view = CuratorView(tuple(drawn), self._work, self.plan, self._table)
+        problem = _concluded(intent, released=result.released)
+        view = CuratorView(drawn, self._work, self.plan, self._table)
         return Outcome(result, view, problem)
+
+    def close(self) -> None:
+        """Give back workers and disk space that were taken for this release; drawing does too."""
+        self._opened.close()
+
+    def _intend(self, ledger: Ledger | None) -> tuple[Intent | None, int | None, str | None]:
+        """Write the spend down; what follows may be drawn."""
+        if self._drawn:
+            raise PrivGMMError(
+                "this release was drawn already: drawing again would spend again; prepare another"
+            )
+        source = self._work.source
+        caution(
+            self._table,
+            self.plan,
+            n_units=len(self._work.people),
+            unit=self.unit,
+            seeded=source.seeded,
+            in_ledger=ledger is not None,
+        )
+        intent, entry, mark = None, None, None
+        if ledger is not None:
+            intent = ledger.intend(self.plan, seeded=source.seeded, unit=self.unit)
+            # asked before anything is drawn: a ledger may fail, but not between noise and result
+            entry, mark = intent.number, intent.mark
+        self._drawn = True
+        return intent, entry, mark
+
+    def _run(self) -> tuple[Drawn, ...]:
+        """Draw stage by stage, up to the last or to ⊥."""
+        source = self._work.source
+        drawn: list[Drawn] = []
+        value: Any = None
+        # many small matrices: a second BLAS thread would cost more than it brings. And whether a
+        # number overflows on the way must not show, not even where warnings are errors
+        with self._opened, one_blas_thread(), np.errstate(all="ignore"):
+            prepared = self._first
+            for number, stage in enumerate(self.plan.stages):
+                if number > 0:
+                    prepared = stage.prepare(self._work, value)
+                drawn.append(prepared.draw(source))
+                value = drawn[-1].value
+                if isinstance(value, Bottom):
+                    break
+        return tuple(drawn)
 
 
 def prepare(
@@ -326,6 +340,34 @@ def prepare(
 
     The arguments are those of `release`.
     """
+    return _prepared(
+        X,
+        plan,
+        None,
+        columns=columns,
+        learner=learner,
+        rng=rng,
+        executor=executor,
+        groups=groups,
+        progress=progress,
+        watch=watch,
+    )
+
+
+def _prepared(
+    X: RowsLike,
+    plan: Plan,
+    public: Any,
+    *,
+    columns: Sequence[str] | None,
+    learner: Learner | None = None,
+    rng: RandomState,
+    executor: Executor,
+    groups: npt.ArrayLike | str | None,
+    progress: Progress | None = None,
+    watch: Watch | None,
+) -> PreparedRelease:
+    """The same, from something public that the first stage begins with."""
     if not isinstance(plan, Plan):
         raise InvalidInput(
             f"plan must be a Plan, got {plan!r}: make one with best_plan or calibrate"
@@ -358,7 +400,7 @@ def prepare(
         work = Work(people, source, learner, engine, progress, watch)
         for stage in plan.stages:
             stage.check(work)
-        first = plan.stages[0].prepare(work, None)
+        first = plan.stages[0].prepare(work, public)
         people.check()
         names = tuple(str(name) for name in table.columns)
         # checked here: nothing may raise once noise is drawn
@@ -423,4 +465,101 @@ def release(
         progress=progress,
         watch=watch,
     )
-    return prepared.draw(ledger)
+    try:
+        return prepared.draw(ledger)
+    finally:
+        prepared.close()
+
+
+def _concluded(intent: Intent | None, *, released: bool) -> str | None:
+    """Tell the ledger how it ended; why it could not be told, if so."""
+    if intent is None:
+        return None
+    try:
+        intent.conclude(released=released)
+    except Exception as failure:  # noqa: BLE001 - a ledger may be anybody's code
+        # what was paid for must not be lost: the ledger counts it as unfinished
+        return str(failure) or type(failure).__name__
+    return None
+
+
+def join_sketch(
+    X: RowsLike,
+    agreed: PrivateSketch,
+    *,
+    epsilon: float,
+    delta: float,
+    columns: Sequence[str] | None = None,
+    rng: RandomState = None,
+    executor: Executor = None,
+    ledger: Ledger | None = None,
+    groups: npt.ArrayLike | str | None = None,
+    watch: Watch | None = None,
+) -> PrivateSketch:
+    """Sketch other rows in the frame of a published sketch, so that the two can be added.
+
+    Several holders of rows learn one mixture together without showing rows to each other: one of
+    them releases, the others join with what is public, each with noise for its own budget, and
+    ``first.sketch + second + third`` is the sketch of all rows. Every holder's rows are protected
+    by that holder's own noise, whatever the others do.
+
+    Parameters
+    ----------
+    X : array-like, data frame, file, folder, dataset, Dask collection or RowSource (n, d)
+        Rows of other people than those of `agreed`. n is public.
+    agreed : PrivateSketch
+        From somebody's release: `Release.sketch`, or read back from a receipt.
+    epsilon, delta : float
+        What this holder promises.
+    columns : sequence of str, optional
+        Which columns of X stand for those of `agreed`, in the same order; by default those of the
+        same names, or all of an array.
+    rng, executor, ledger, groups, watch
+        As for `release`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgmm
+    >>> north, south = np.random.default_rng(0).normal([5.0], [2.0], size=(2, 4000, 1))
+    >>> plan = privgmm.best_plan(4000, epsilon=2.0, delta=1e-6, n_components=1, n_features=1)
+    >>> first = privgmm.release(north, plan, rng=0).result
+    >>> second = join_sketch(south, first.sketch, epsilon=2.0, delta=1e-6, rng=0)
+    >>> both = first.sketch + second
+    >>> both.n_rows, both.fit(1).mixture.means.round(0).tolist()
+    (8000, [[5.0]])
+    """
+    if not isinstance(agreed, PrivateSketch):
+        raise InvalidInput(
+            f"agreed must be a PrivateSketch, got {type(agreed).__name__}: pass Release.sketch"
+        )
+    budget = Budget(epsilon, delta)
+    if columns is None and not isinstance(X, np.ndarray | list | tuple):
+        columns = agreed.columns
+    without = (groups,) if isinstance(groups, str) and columns is None else ()
+    table = checked_source(X, agreed.n_features, columns, without=without)
+    n = table.n_rows
+    if isinstance(groups, str):
+        n = table.count_persons(groups)
+    elif groups is not None:
+        n = len(set(label_texts(checked_groups(groups, n)).tolist()))
+    prepared = _prepared(
+        table,
+        joining_plan(agreed, n, budget),
+        agreed.frame,
+        columns=None,
+        rng=rng,
+        executor=executor,
+        groups=groups,
+        watch=watch,
+    )
+    try:
+        intent, _, _ = prepared._intend(ledger)
+        found: PrivateSketch = prepared._run()[-1].value
+    finally:
+        prepared.close()
+    if problem := _concluded(intent, released=True):
+        warnings.warn(
+            PrivacyWarning(f"the ledger counts the spend as unfinished: {problem}"), stacklevel=2
+        )
+    return found.with_columns(agreed.columns)

@@ -214,7 +214,7 @@ def _clock(seconds: float) -> str:
     """Time in a few letters.
 
     >>> _clock(4.2), _clock(75), _clock(7_300)
-    ('5 s', '1 min 15 s', '2 h 2 min')
+    ('5 s', '1 min 15 s', '2 h 1 min')
     """
     whole = math.ceil(seconds)
     if whole < 60:

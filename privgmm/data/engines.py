@@ -24,6 +24,8 @@ __all__ = ["Engine", "Step", "Submits", "Submitting", "Threads", "Watch", "Watch
 _P = TypeVar("_P")
 _R = TypeVar("_R")
 
+_PATIENCE = 10.0
+"""Seconds within which a scheduler must answer."""
 _AHEAD = 2
 """Pieces under way for each worker: enough that none waits, few enough to keep memory small."""
 
@@ -235,7 +237,7 @@ def _dask_engine(address: str | None = None) -> Submitting:
         ) from problem
     if address is not None:
         try:
-            client = distributed.Client(address, timeout="10s", set_as_default=False)
+            client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError) as problem:
             raise InvalidInput(
                 f"no Dask scheduler answers at {address!r} ({problem}): check the address, and "
@@ -246,7 +248,7 @@ def _dask_engine(address: str | None = None) -> Submitting:
         # a client of the caller's, or of the task that this runs in
         return Submitting(distributed.get_client())
     cluster = distributed.LocalCluster(
-        n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address=None
+        n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address="127.0.0.1:0"
     )
     client = distributed.Client(cluster, set_as_default=False)
     return Submitting(client, [client, cluster])

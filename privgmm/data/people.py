@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -294,14 +295,11 @@ class Extent(NamedTuple):
     least: Array
     most: Array
 
-    @classmethod
-    def of(cls, rows: Array) -> Extent:
-        """Of rows (m, d), at least one."""
-        return cls(rows.min(axis=0), rows.max(axis=0))
-
     def with_rows(self, rows: Array) -> Extent:
-        """Of these as well."""
-        return self.joined(Extent.of(rows)) if len(rows) else self
+        """Of these (m, d) as well."""
+        least, most = self.least.copy(), self.most.copy()
+        _widen(rows, least, most)
+        return Extent(least, most)
 
     def joined(self, other: Extent) -> Extent:
         """Of both."""
@@ -311,6 +309,15 @@ class Extent(NamedTuple):
     def nothing(cls, d: int) -> Extent:
         """Of no rows."""
         return cls(np.full(d, np.inf), np.full(d, -np.inf))
+
+
+@nb.njit(cache=True, nogil=True)
+def _widen(rows: Array, least: Array, most: Array) -> None:
+    """Row by row: much faster than asking NumPy for each column of many rows."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            least[j] = min(least[j], rows[i, j])
+            most[j] = max(most[j], rows[i, j])
 
 
 class _Picked(NamedTuple):

@@ -108,7 +108,7 @@ class _Sorting:
             for first, last in itertools.pairwise(cuts):
                 writer.write_batch(whole.slice(first, last - first))
         half.replace(target)
-        return Extent.of(table) if len(table) else Extent.nothing(self.n_features)
+        return Extent.nothing(self.n_features).with_rows(table)
 
 
 class _Sorted(NamedTuple):

@@ -772,9 +772,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "a person's waves added up",
-        f"{_FEATURES}:WaveTask.__call__",
-        "if starts.size - 1 < len(rows):",
-        "if False:",
+        f"{_FEATURES}:WaveTask.added",
+        "rows, starts, self.frame",
+        "rows, np.arange(len(rows) + 1), self.frame",
         _sketch_persons,
     ),
     # finish

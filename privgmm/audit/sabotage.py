@@ -45,7 +45,7 @@ from privgmm.audit.sketch_attacks import (
 from privgmm.audit.sketch_releases import cases, many_sketches, whole_releases
 from privgmm.audit.wiretap import account
 from privgmm.budget import Budget
-from privgmm.data.people import People
+from privgmm.data.people import People, Task
 from privgmm.distances.matching import bottleneck_matchings
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness
@@ -324,12 +324,13 @@ class FaintSketch(Sketch):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _EveryRow:
+class _EveryRow(Task):
     """A task that takes each row for a person."""
 
     task: WaveTask
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        """The sums over these rows."""
         del starts
         return self.task(rows, np.arange(len(rows) + 1, dtype=np.int64))
 

@@ -57,7 +57,7 @@ __all__ = [
     "parquet_files",
 ]
 
-_PART_ROWS = 1 << 18
+_PART_ROWS = 1 << 20
 """Rows that a part has at least, where the file's row groups allow it."""
 _BATCH_ROWS = 1 << 16
 """Rows that are in memory at a time, per worker."""

@@ -51,17 +51,32 @@ Change = Callable[[Array], Array]
 """Rows (m, d) in other coordinates, each computed from itself alone."""
 
 
-class Task(Protocol):
+class Task(abc.ABC):
     """What is summed over persons.
 
-    Called with rows (m, d) in which each person's lie together, and where persons begin and end
-    (g + 1,); gives integers that are added up over all calls. It is sent to wherever it runs, so it
-    must be picklable, and it must compute a person's part from that person's rows alone.
+    Rows come a chunk at a time: (m, d), in which each person's lie together, and where persons
+    begin and end (g + 1,). What is summed must be integers, and a person's part must be computed
+    from that person's rows alone. A task is sent to wherever it runs, so it must be picklable.
     """
 
+    @abc.abstractmethod
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
         """The sum over these persons."""
-        ...
+
+    def begun(self) -> Any:
+        """What holds sums on the way, before the first chunk."""
+        return None
+
+    def added(self, state: Any, rows: Array, starts: IntArray) -> Any:
+        """The same after another chunk."""
+        part = self(rows, starts)
+        return part if state is None else state + part
+
+    def ended(self, state: Any) -> IntArray:
+        """The sum over all chunks."""
+        if state is None:
+            raise InvalidInput("there are no rows to sum over")
+        return np.asarray(state)
 
 
 class Chunk(NamedTuple):
@@ -117,13 +132,10 @@ class People(abc.ABC):
 
 def pieces_total(chunks: Iterator[Chunk], task: Task) -> IntArray:
     """The sum of a task over chunks, one at a time."""
-    total: IntArray | None = None
+    state = task.begun()
     for rows, starts in chunks:
-        part = task(rows, starts)
-        total = part if total is None else total + part
-    if total is None:
-        raise InvalidInput("there are no rows to sum over")
-    return total
+        state = task.added(state, rows, starts)
+    return task.ended(state)
 
 
 class ArrayPeople(People):

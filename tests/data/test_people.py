@@ -12,6 +12,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Step
 from privgmm.data.people import (
     ArrayPeople,
+    Task,
     one_person,
     person_order,
     person_places,
@@ -20,7 +21,7 @@ from privgmm.data.people import (
 from privgmm.data.tables import label_texts
 
 
-class Census:
+class Census(Task):
     """Counts persons and rows, and adds up the rows as whole numbers."""
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
@@ -29,7 +30,7 @@ class Census:
         return np.array([starts.size - 1, len(rows), int(rows.sum())], dtype=np.int64)
 
 
-class Averages:
+class Averages(Task):
     """The rounded averages of persons, added up."""
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:

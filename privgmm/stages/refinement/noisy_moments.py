@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2, qmc
 
 from privgmm.arrays import Array, IntArray, positive
-from privgmm.data.people import People, one_person
+from privgmm.data.people import People, Task, one_person
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
@@ -375,7 +375,7 @@ def inverse_factors(mixture: Mixture) -> Array:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _MomentTask:
+class _MomentTask(Task):
     """What `add_moments` gives of some persons (k, 1 + d + d(d+1)/2)."""
 
     offsets: Array
@@ -387,6 +387,7 @@ class _MomentTask:
     winsorise: bool
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        """The sums over these persons."""
         k, d = self.means.shape
         sums = np.zeros((k, 1 + d + d * (d + 1) // 2), dtype=np.int64)
         add_moments(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from privgmm.arrays import Array, IntArray
-from privgmm.data.people import People, one_person
+from privgmm.data.people import People, Task, one_person
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
@@ -144,7 +144,7 @@ def vote_sums(people: People, candidates: Sequence[Mixture], clip: float) -> tup
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _VoteTask:
+class _VoteTask(Task):
     """The votes of some persons (J,)."""
 
     terms: tuple[tuple[Array, Array, Array], ...]
@@ -152,6 +152,7 @@ class _VoteTask:
     unit: float
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
+        """The sums over these persons."""
         # coordinates may have overflowed: no row may be refused, or an error would tell of it
         rows = np.nan_to_num(rows)
         logs = np.empty((len(self.terms), len(rows)))

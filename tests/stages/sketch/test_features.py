@@ -17,6 +17,7 @@ from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.sketch import features
 from privgmm.stages.sketch.features import (
     SketchShape,
+    WaveTask,
     columns_apart,
     feature_sums,
     fixed_point_scale,
@@ -70,8 +71,12 @@ def distance(one: IntArray, two: IntArray) -> float:
 
 def plain(rows: Array, frame: Frame, shape: SketchShape) -> Array:
     """The definition, written out with NumPy: contributions (n, 2, D, L)."""
-    angles = frame.to_frame(rows) @ shape.frequencies(frame).T
-    waves = np.exp(1j * angles) * np.tile(shape.amplitudes, shape.n_directions)
+    first = shape.step / (2 * np.pi) * frame.to_frame(rows) @ shape.directions(frame).T
+    turns = np.rint(first * features.ANGLES) / features.ANGLES
+    angles = 2 * np.pi * (turns[:, :, None] * np.arange(1, shape.n_frequencies + 1))
+    waves = np.exp(1j * angles.reshape(len(rows), -1)) * np.tile(
+        shape.amplitudes, shape.n_directions
+    )
     parts = np.stack([waves.real, waves.imag], axis=1)
     return parts.reshape(len(rows), 2, shape.n_directions, shape.n_frequencies)
 
@@ -311,49 +316,52 @@ def test_the_adversary_catches_weights_that_are_not_fejers() -> None:
 # --------------------------------------------------------------------- the parts of the proof
 
 
-def test_unit_numbers_are_unit_and_powers_stay_so() -> None:
-    """36 u for the size of a unit number, l 2^-47 for its powers, as the docstring says."""
-    rng = np.random.default_rng(0)
-    turns = np.concatenate(
-        [
-            np.linspace(-0.5, 0.5, 100_001),
-            rng.normal(0, 1e6, 10_000),
-            [np.nan, np.inf, -np.inf, 1e300, 2.0**52 + 0.5, 0.0, 5e-324],
-        ]
-    )
-    c, s = np.empty_like(turns), np.empty_like(turns)
-    features._unit_numbers(turns, c, s)
-    wide = np.longdouble
-    if np.finfo(wide).eps > 1e-18:
-        pytest.skip("this machine has no wider floating-point numbers to compare with")
-    size = np.hypot(c.astype(wide), s.astype(wide))
-    assert np.abs(size - 1).max() <= 36 * 2.0**-53
-    unit = (c / size) + 1j * (s / size)
-    real, imaginary = c.copy(), s.copy()
-    exact = unit.copy()
-    for power in range(2, 41):
-        features._multiply(real, imaginary, c, s)
+def test_contributions_are_powers_of_unit_numbers() -> None:
+    """Half a unit for rounding, and 2^-20 for the cosine: as the bound says of the table."""
+    shape = SketchShape(3, 16, 0.6)
+    task = WaveTask(Frame([0.0], [[1.0]]), SketchShape(1, 16, 0.6), SCALE)
+    unit = np.exp(2j * np.pi * np.arange(features.ANGLES).astype(np.longdouble) / features.ANGLES)
+    table = task._table[:, :16] + 1j * task._table[:, 16:]
+    assert table.shape == (features.ANGLES, shape.n_frequencies)
+    exact, sizes = unit.copy(), SCALE * task.shape.amplitudes
+    for power in range(16):
+        gap = table[:, power] - sizes[power] * exact
+        assert max(np.abs(gap.real).max(), np.abs(gap.imag).max()) <= 0.5 + 2.0**-20
         exact = exact * unit
-        assert np.abs(real + 1j * imaginary.astype(wide) - exact).max() <= power * 2.0**-47
-    wrapped = turns[:-7] - np.rint(turns[:-7])
-    assert np.allclose(c[:-7], np.cos(2 * np.pi * wrapped), rtol=0, atol=2e-15)
-    assert np.allclose(s[:-7], np.sin(2 * np.pi * wrapped), rtol=0, atol=2e-15)
-    # what overflowed counts as an angle of zero
-    assert np.array_equal(c[-7:-3], np.ones(4))
-    assert np.array_equal(s[-7:-3], np.zeros(4))
 
 
-def test_one_loop_does_what_the_parts_of_the_proof_do() -> None:
-    """Powers, roundings and sums of a block at once: the same to the last bit."""
-    turns = np.random.default_rng(0).uniform(-2, 2, features._BLOCK)
-    c, s = np.empty_like(turns), np.empty_like(turns)
-    features._unit_numbers(turns, c, s)
-    fused, parts = [c.copy(), s.copy()], [c.copy(), s.copy()]
-    for amplitude in SCALE * SketchShape(1, 20, 0.6).amplitudes:
-        sums = features._next_power(*fused, c, s, amplitude)
-        assert list(sums) == [int(np.rint(amplitude * part).sum()) for part in parts]
-        features._multiply(*parts, c, s)
-        assert np.array_equal(fused, parts)
+@pytest.mark.parametrize(
+    ("turns", "angle"),
+    [
+        (0.0, 0),
+        (0.25, features.ANGLES // 4),
+        (-0.25, 3 * features.ANGLES // 4),
+        (7.5, features.ANGLES // 2),
+        (1 - 1e-9, 0),
+        (np.nan, 0),
+        (np.inf, 0),
+        (-np.inf, 0),
+        (1e300, 0),
+    ],
+)
+def test_angles_wrap_and_what_overflowed_is_zero(turns: float, angle: int) -> None:
+    assert features._angle(turns) == angle
+
+
+@pytest.mark.parametrize("n", [1, 4_095, 4_096, 9_999])
+def test_counting_angles_gives_what_looking_up_gives(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape, frame = SHAPES[2], skewed(2)
+    rng = np.random.default_rng(n)
+    rows = rng.standard_normal((n, 2)) * 10 ** rng.uniform(-3, 300, (n, 1))
+    found = []
+    for least, most in ((10**9, 10**9), (1, 1_000), (1, 10**9)):
+        monkeypatch.setattr(features, "_WORTH_COUNTING", least)
+        monkeypatch.setattr(features, "_MOST_HELD", most)
+        found.append(summed(rows, frame, shape, scale=SCALE, chunk_rows=777))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5])

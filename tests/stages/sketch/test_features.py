@@ -220,7 +220,10 @@ def test_a_search_comes_near_and_does_not_pass(d: int) -> None:
         found = minimize(loss, guess, jac=True, method="L-BFGS-B")
         moved = distance(start, contribution(found.x[None], frame, shape))
         assert moved <= bound
-        assert moved / SCALE == pytest.approx(math.sqrt(-found.fun), abs=1e-6)
+        # what was computed is what the definition says, and that is nearly what was searched for
+        rounded = plain(np.stack([found.x, np.zeros(d)]), frame, shape)
+        assert moved / SCALE == pytest.approx(np.linalg.norm(rounded[0] - rounded[1]), abs=1e-6)
+        assert moved / SCALE == pytest.approx(math.sqrt(-found.fun), abs=1e-4)
         best = max(best, moved)
     assert best > 0.95 * bound
 

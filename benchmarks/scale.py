@@ -135,7 +135,7 @@ def main() -> None:
         print(
             f"{n:>13,} rows: released {said['released']} ({said['method']}); processor "
             f"{ours.cpu:.1f} s, {ours.cpu / plain.cpu:.1f} times reading with pyarrow "
-            f"as a table ({plain.cpu:.2f} s), {ours.cpu / least.cpu:.1f} times a row group at a time "
+            f"as a table ({plain.cpu:.2f} s), {ours.cpu / least.cpu:.1f} times by row groups "
             f"({least.cpu:.2f} s); clock {ours.wall:.1f} s; peak memory "
             f"{ours.memory / GIB:.2f} GiB",
             flush=True,

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from privgmm import (
     verify_receipt,
 )
 from privgmm.arrays import Array
+from privgmm.data.rows import row_source
 from privgmm.estimator import PrivateGaussianMixture
 
 TRUTH = Mixture([0.4, 0.6], [[-4.0], [4.0]], [[[1.0]], [[2.0]]])
@@ -551,3 +553,21 @@ def test_identifiers_are_pointed_out_at_the_line_of_the_caller(few: Array) -> No
     (found,) = (one for one in caught if one.category is SuspectColumn)
     assert "column 'id'" in str(found.message)
     assert found.filename == __file__
+
+
+def test_tables_in_files_and_persons_by_a_column(rows: Array, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"height": rows[:, 0], "who": [f"p{i // 2}" for i in range(len(rows))]})
+    frame.to_parquet(tmp_path / "people.parquet", row_group_size=1_000)
+    options = {"n_blocks": 60}
+    plain = make(**options).fit(rows)
+    stored = row_source(tmp_path / "people.parquet", ["height"], in_memory=False)
+    assert make(**options).fit(stored).mixture_ == plain.mixture_
+    in_memory = make(**options).fit(frame, groups="who")
+    assert in_memory.feature_names_in_.tolist() == ["height"]
+    assert in_memory.outcome_.result.unit == "person"
+    from_file = make(**options).fit(tmp_path / "people.parquet", groups="who")
+    assert from_file.n_features_in_ == 1
+    assert from_file.mixture_ == in_memory.mixture_
+    np.testing.assert_array_equal(from_file.predict(frame[["height"]]), in_memory.predict(rows))
+    with pytest.raises(InvalidInput, match="no column 'whom'"):
+        make(**options).fit(frame, groups="whom")

@@ -299,9 +299,12 @@ def _in_parts(
         files, name = found
         return ParquetSource(files, columns, without=without, name=name)
     path = Path(str(X))
-    if in_memory or not path.is_file() or not _is_parquet(path):
+    if in_memory or not path.is_file():
         return None
     if in_memory is None and path.stat().st_size <= _AT_ONCE:
+        # opened once, by whoever reads it
+        return None
+    if not _is_parquet(path):
         return None
     return ParquetSource(parquet_file(path), columns, without=without, name=path.name)
 

@@ -415,7 +415,7 @@ def test_a_terminal_sees_progress(
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     done = run("release", folder / "data.csv", *OPTIONS, *KNOBS, "--columns", "u,v", "--seed", 0)
-    assert "100 of 100 blocks fitted" in done.err
+    assert "fitting blocks: 100 of 100 blocks" in done.err
     searches = len(registry.names()) + 5
     assert f"{searches} of {searches} searches" in run("plan", "--k", 1, "--d", 1).err
 

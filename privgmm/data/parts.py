@@ -450,7 +450,12 @@ def parquet_files(X: Any) -> tuple[list[File], str] | None:
         return _dataset_files(X)
     path = Path(X)
     local = pafs.LocalFileSystem()
-    if path.is_dir():
+    try:
+        is_folder, is_pattern = path.is_dir(), glob.has_magic(str(X)) and not path.exists()
+    except (OSError, ValueError):
+        # no name of a file at all: whoever reads it says why
+        return None
+    if is_folder:
         found = [
             one
             for one in sorted(path.rglob("*"))
@@ -465,7 +470,7 @@ def parquet_files(X: Any) -> tuple[list[File], str] | None:
                 "others out, or name a pattern like 'folder/*.parquet'"
             )
         return [File.found(local, str(one)) for one in found], path.name or str(path)
-    if not path.exists() and glob.has_magic(str(X)):
+    if is_pattern:
         names = sorted(one for one in glob.glob(str(X), recursive=True) if Path(one).is_file())  # noqa: PTH207 - a pattern may begin at the root
         if not names:
             raise InvalidInput(f"no file matches {str(X)!r}: check the pattern")

@@ -299,12 +299,8 @@ def _in_parts(
         files, name = found
         return ParquetSource(files, columns, without=without, name=name)
     path = Path(str(X))
-    if in_memory or not path.is_file():
-        return None
-    if in_memory is None and path.stat().st_size <= _AT_ONCE:
-        # opened once, by whoever reads it
-        return None
-    if not _is_parquet(path):
+    # what is small is opened once, by whoever reads it
+    if in_memory or (in_memory is None and _size(path) <= _AT_ONCE) or not _is_parquet(path):
         return None
     return ParquetSource(parquet_file(path), columns, without=without, name=path.name)
 
@@ -314,11 +310,19 @@ def is_stored(X: object) -> bool:
     return isinstance(X, str | os.PathLike | pads.Dataset) or is_dask(X)
 
 
+def _size(path: Path) -> int:
+    """Bytes of a file; none of what is not one, as whoever reads it says."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except (OSError, ValueError):
+        return 0
+
+
 def _is_parquet(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
-    except OSError:
+    except (OSError, ValueError):
         # whoever reads it says why it cannot be read
         return False
 

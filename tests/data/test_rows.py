@@ -219,7 +219,7 @@ def test_a_file_that_changes_later_changes_nothing(tmp_path: Path) -> None:
     ("path", "words"),
     [
         ("absent.csv", "no file 'absent.csv'"),
-        (".", "not a file"),
+        (".", "which is not Parquet"),
         ("x" * 5000, "cannot read"),
         ("a\0b", "no file|cannot read"),
     ],

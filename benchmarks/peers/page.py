@@ -331,8 +331,8 @@ A place is one number in one column of the tables below.
   on the rows themselves. [Baselines](reference/baselines.md) are learners in this package that
   one could build instead; they bring a last step of their own.
 - **The promise.** The other tools count two tables as neighbours if one has a row *more*. privgmm
-  and the baselines count them as neighbours if a row was *replaced*, which is the stronger promise:
-  their noise is larger by up to twice at the same ε. The other tools keep this advantage here.
+  and the baselines count them as neighbours if a row was *replaced*. That is the stronger promise,
+  and takes up to twice the noise at the same ε. The other tools keep this advantage here.
 - **Settings.** As they come. Where the number of bins is left to the user it is {BINS} per column.
   dpmm and SmartNoise spend a tenth of ε on bounds when they are told none. A run may take
   {TIMEOUT:.0f} seconds. "Small counts dropped" clears the cells of diffprivlib's histogram that
@@ -402,8 +402,7 @@ def readme_part(campaign: Campaign) -> str:
         [_name(campaign, tool), *(cell(campaign, tool, case, measures) for case in cases)]
         for tool in shown
     ]
-    body = [_START, _table(head, lines), _verdict(campaign, cases, measures), _END]
-    return "\n\n".join(body)
+    return "\n\n".join([_START, _table(head, lines), _summary(campaign), _END])
 
 
 def write(campaign: Campaign) -> None:

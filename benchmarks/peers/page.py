@@ -13,16 +13,29 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.peers import chart
 from benchmarks.peers.campaign import Campaign, Run
 from benchmarks.peers.cases import CASES, SIZES, Case, ProblemCase, TableCase
+from benchmarks.peers.reading import median_of, name_of, runs_of
 from benchmarks.peers.tools import BUDGET, TIMEOUT, TOOLS, Tool
 from benchmarks.peers.workers.job import BINS
 
-__all__ = ["MEASURES", "PAGE", "README", "cell", "number", "page", "readme_part", "write"]
+__all__ = [
+    "MEASURES",
+    "PAGE",
+    "PICTURE",
+    "README",
+    "cell",
+    "number",
+    "page",
+    "readme_part",
+    "write",
+]
 
 _ROOT = Path(__file__).parent.parent.parent
 PAGE = _ROOT / "docs" / "comparison.md"
 README = _ROOT / "README.md"
+PICTURE = _ROOT / "docs" / "images" / "comparison.svg"
 
 OURS = "privgmm"
 _START, _END = "<!-- peers: start -->", "<!-- peers: end -->"
@@ -79,41 +92,12 @@ def number(value: float) -> str:
 # ----------------------------------------------------------------------------------- reading
 
 
-def _runs(campaign: Campaign, tool: Tool, case: Case) -> list[Run]:
-    """Of one tool in one case; one that is told nothing does the same in every case."""
-    key = case.key
-    if not tool.takes_bounds and case.situation.width is not None:
-        key = _without_bounds(case).key
-    return [one for one in campaign.runs if one.tool == tool.key and one.case == key]
-
-
-def _without_bounds(case: Case) -> Case:
-    """The same rows, told nothing."""
-    for other in CASES:
-        if type(other) is type(case) and _rows_of(other) == _rows_of(case):
-            situation = other.situation
-            if situation.width is None and situation.shift == case.situation.shift:
-                return other
-    raise LookupError(f"no case without bounds beside {case.key}")
-
-
-def _rows_of(case: Case) -> object:
-    if isinstance(case, ProblemCase):
-        return case.n_rows
-    return case.name if isinstance(case, TableCase) else case.key
-
-
-def _median(runs: Iterable[Run], measure: Measure) -> float | None:
-    found = [one.numbers[measure.name] for one in runs if one.numbers]
-    return float(np.median(found)) if found else None
-
-
 def _best(campaign: Campaign, case: Case, measure: Measure) -> list[Tool]:
     """Private tools with the best median, as it is shown."""
     found = {
         tool.key: value
         for tool in TOOLS
-        if tool.private and (value := _median(_runs(campaign, tool, case), measure)) is not None
+        if tool.private and (value := median_of(campaign, tool, case, measure.name)) is not None
     }
     if not found:
         return []
@@ -127,7 +111,7 @@ def _best(campaign: Campaign, case: Case, measure: Measure) -> list[Tool]:
 
 def cell(campaign: Campaign, tool: Tool, case: Case, measures: Sequence[Measure]) -> str:
     """Medians, the best of a column in bold; or why there are none."""
-    runs = _runs(campaign, tool, case)
+    runs = runs_of(campaign, tool, case)
     done = [one for one in runs if one.numbers]
     if not runs:
         if tool.key not in campaign.versions or "not installed" in campaign.versions[tool.key]:
@@ -137,17 +121,12 @@ def cell(campaign: Campaign, tool: Tool, case: Case, measures: Sequence[Measure]
         return f"failed: {runs[0].reason}"
     shown = []
     for measure in measures:
-        value = _median(done, measure)
+        value = median_of(campaign, tool, case, measure.name)
         text = "" if value is None else measure.shown(value)
         shown.append(f"**{text}**" if tool in _best(campaign, case, measure) else text)
     failed = f" ({len(runs) - len(done)} of {len(runs)} failed)" if len(done) < len(runs) else ""
     # no line breaks between the numbers of a cell
     return "\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}".join(shown).replace("-", "−") + failed
-
-
-def _name(campaign: Campaign, tool: Tool) -> str:
-    version = campaign.versions.get(tool.key, "")
-    return tool.title.format("" if "not installed" in version else version).replace(" ,", ",")
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -179,7 +158,7 @@ def _problem(campaign: Campaign, n: int) -> str:
     cases = _of_problem(n)
     head = ["tool", *(case.situation.title for case in cases)]
     lines = [
-        [_name(campaign, tool), *(cell(campaign, tool, case, MEASURES) for case in cases)]
+        [name_of(campaign, tool), *(cell(campaign, tool, case, MEASURES) for case in cases)]
         for tool in TOOLS
     ]
     count = len({one.run for one in campaign.runs if one.case == cases[-1].key})
@@ -187,12 +166,12 @@ def _problem(campaign: Campaign, n: int) -> str:
     moved = next(case for case in cases if case.situation.key == "none")
     spread = [
         [
-            _name(campaign, tool),
+            name_of(campaign, tool),
             _spread(runs, MEASURES[2]),
             _seconds(runs),
         ]
         for tool in TOOLS
-        if (runs := _runs(campaign, tool, right if tool.needs_bounds else moved))
+        if (runs := runs_of(campaign, tool, right if tool.needs_bounds else moved))
     ]
     return "\n\n".join(
         [
@@ -209,7 +188,7 @@ def _problem(campaign: Campaign, n: int) -> str:
 def _tables(campaign: Campaign) -> str:
     cases = [case for case in CASES if isinstance(case, TableCase)]
     lines = [
-        [_name(campaign, tool), *(cell(campaign, tool, case, _LIKELIHOODS) for case in cases)]
+        [name_of(campaign, tool), *(cell(campaign, tool, case, _LIKELIHOODS) for case in cases)]
         for tool in TOOLS
     ]
     head = ["tool", *(_title(case) for case in cases)]
@@ -239,7 +218,7 @@ def _verdict(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measu
                 ahead += 1
             elif best:
                 place = f"{measure.words} ({_title(case)})"
-                lost.setdefault(_name(campaign, best[0]), []).append(place)
+                lost.setdefault(name_of(campaign, best[0]), []).append(place)
                 lucky.append(_as_good_as_without_privacy(campaign, case, measure))
     whole = len(cases) * len(measures)
     if not lost:
@@ -260,7 +239,7 @@ def _verdict(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measu
 def _as_good_as_without_privacy(campaign: Campaign, case: Case, measure: Measure) -> bool:
     """Whether ours is within a tenth of EM on the rows themselves; only for errors."""
     ours, plain = (
-        _median(_runs(campaign, tool, case), measure)
+        median_of(campaign, tool, case, measure.name)
         for tool in TOOLS
         if tool.key == OURS or not tool.private
     )
@@ -275,7 +254,7 @@ def _title(case: Case) -> str:
 
 def _failures(campaign: Campaign) -> str:
     lines = [
-        f"- {_name(campaign, tool)}: {campaign.versions[tool.key]}"
+        f"- {name_of(campaign, tool)}: {campaign.versions[tool.key]}"
         for tool in TOOLS
         if "not installed" in campaign.versions.get(tool.key, "")
     ]
@@ -309,6 +288,8 @@ keeps every run in `benchmarks/peers/results.json`. Measured on {date}
 ({campaign.machine}), at ε = {BUDGET.epsilon:g} and δ = {_power_of_ten(BUDGET.delta)}.
 
 ## In short
+
+![Total variation to the truth of every tool, by what it was told](images/comparison.svg)
 
 A place is one number in one column of the tables below.
 
@@ -399,15 +380,16 @@ def readme_part(campaign: Campaign) -> str:
     shown = [TOOLS[0], *others, next(tool for tool in TOOLS if tool.key == "baseline-dp_em")]
     head = ["tool", *(case.situation.title for case in cases)]
     lines = [
-        [_name(campaign, tool), *(cell(campaign, tool, case, measures) for case in cases)]
+        [name_of(campaign, tool), *(cell(campaign, tool, case, measures) for case in cases)]
         for tool in shown
     ]
     return "\n\n".join([_START, _table(head, lines), _summary(campaign), _END])
 
 
 def write(campaign: Campaign) -> None:
-    """The page, and the README's table."""
+    """The page, its picture, and the README's table."""
     PAGE.write_text(page(campaign), "utf-8")
+    PICTURE.write_text(chart.svg(campaign), "utf-8")
     text = README.read_text("utf-8")
     between = re.compile(f"{_START}.*{_END}", re.DOTALL)
     if not between.search(text):

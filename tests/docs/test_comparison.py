@@ -9,14 +9,16 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from benchmarks.peers import page
+from benchmarks.peers import chart, page
 from benchmarks.peers.campaign import RESULTS, Campaign, Run, measured
 from benchmarks.peers.cases import CASES, SITUATIONS, Case, ProblemCase, TableCase
 from benchmarks.peers.environments import ENVIRONMENTS, Environment, Unavailable, last_line
+from benchmarks.peers.reading import median_of
 from benchmarks.peers.tools import TOOLS, Tool, em
 from benchmarks.peers.workers.job import Job
 from benchmarks.release import PROBLEM
@@ -43,6 +45,7 @@ def test_the_page_and_the_readme_are_those_of_the_results() -> None:
     """`python -m benchmarks.peers --page` writes both again."""
     assert page.page(KEPT) == TEXT
     assert page.readme_part(KEPT) in page.README.read_text("utf-8")
+    assert page.PICTURE.read_text("utf-8") == chart.svg(KEPT)
 
 
 def test_a_changed_result_changes_the_page() -> None:
@@ -170,6 +173,28 @@ def test_others_collapse_where_the_rows_have_moved() -> None:
 )
 def test_numbers_read_as_one_would_write_them(value: float, shown: str) -> None:
     assert page.number(value) == shown
+
+
+def test_the_picture_has_a_mark_for_every_median() -> None:
+    """Read back: how far to the right a mark lies says its total variation."""
+    picture = ElementTree.fromstring(page.PICTURE.read_text("utf-8"))
+    marks = [
+        (one.get("class"), float(re.findall(r"[\d.]+", one.get("transform", ""))[0]))
+        for one in picture.iter("{http://www.w3.org/2000/svg}path")
+        if one.get("class")
+    ]
+    for situation in ("right", "shifted"):
+        shown = sorted(x for kind, x in marks if kind == situation)
+        case = _case(f"problem-{chart.N_ROWS}-{situation}")
+        found = [median_of(KEPT, tool, case, "variation") for tool in TOOLS]
+        # one mark more, in the legend
+        expected = sorted(chart.place(value) for value in found if value is not None)
+        assert len(shown) == len(expected) + 1
+        for x in expected:
+            assert min(abs(x - other) for other in shown) < 0.06
+    assert chart.place(1e-9) < chart.place(0.01) < chart.place(0.1) < chart.place(1.0)
+    ratio = chart.place(0.1) - chart.place(0.01)
+    assert chart.place(1.0) - chart.place(0.1) == pytest.approx(ratio)
 
 
 def test_a_cell_says_why_there_is_no_number() -> None:

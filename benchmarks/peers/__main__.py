@@ -1,8 +1,7 @@
-"""``python -m benchmarks.peers [--runs=5] [--only=dpmm_aim,…]``: measure what is missing.
+"""``python -m benchmarks.peers [--runs=7] [--only=dpmm_aim,…]``: measure what is missing.
 
-Then the page is written.
-``--again`` measures everything anew, ``--page`` only writes the page and README's table from the
-results that are there.
+Then the page, its picture and the README's table are written. ``--again`` measures everything anew,
+``--page`` measures nothing and writes them from the results that are there.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from benchmarks.peers import page
 from benchmarks.peers.campaign import Campaign
 from benchmarks.peers.tools import TOOLS
 
-_RUNS = 5
+_RUNS = 7
 
 
 def _option(name: str) -> str | None:

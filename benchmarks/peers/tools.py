@@ -177,7 +177,7 @@ TOOLS: tuple[Tool, ...] = (
     _Peer(
         ENVIRONMENTS["diffprivlib"],
         "diffprivlib_cleared",
-        "the same, small counts dropped",
+        "diffprivlib {}, small counts dropped",
         needs_bounds=True,
     ),
     *(_Baseline(one) for one in all_baselines() if not one.needs.labels),

@@ -341,9 +341,9 @@ A place is one number in one column of the tables below.
   and the baselines count them as neighbours if a row was *replaced*. That is the stronger promise,
   and takes up to twice the noise at the same ε. The other tools keep this advantage here.
 - **Settings.** As they come. Where the number of bins is left to the user it is {BINS} per column.
-  dpmm and SmartNoise spend a tenth of ε on bounds when they are told none. A run may take
-  {TIMEOUT:.0f} seconds. "Small counts dropped" clears the cells of diffprivlib's histogram that
-  noise alone would fill.
+  dpmm spends a tenth of ε on its bins, SmartNoise a tenth on bounds if it is told none. A run may
+  take {TIMEOUT:.0f} seconds. "Small counts dropped" clears the cells of diffprivlib's histogram
+  that noise alone would fill.
 
 ## Two Gaussians in the plane
 

@@ -16,7 +16,7 @@ else
   INSTALL   = $(UV) pip install --quiet --python $(PY)
 endif
 
-.PHONY: app test docs lint format bench audit clean
+.PHONY: app test docs lint format bench audit peers clean
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit("privgmm needs python3 >= 3.11, found " + sys.version.split()[0] + "; pass PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
@@ -66,5 +66,9 @@ audit: $(VENV)/.test $(VENV)/.tables
 bench: $(VENV)/.test $(VENV)/.tables
 	$(PY) -m benchmarks
 
+# Other tools on the same rows, each in an environment of its own; writes docs/comparison.md
+peers: $(VENV)/.test $(VENV)/.tables
+	$(ONE) $(PY) -m benchmarks.peers
+
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) benchmarks/peers/.venvs site .mypy_cache .ruff_cache .pytest_cache

@@ -19,7 +19,15 @@ from typing import Any
 from privgmm.cli.main import main
 from privgmm.records.receipt import receipt_schema
 
-__all__ = ["commands", "drawn", "help_of", "on_config", "on_page_markdown", "schema_rows"]
+__all__ = [
+    "commands",
+    "drawn",
+    "help_of",
+    "on_config",
+    "on_page_content",
+    "on_page_markdown",
+    "schema_rows",
+]
 
 COMMANDS = "<!-- commands -->"
 SCHEMA = "<!-- receipt schema -->"
@@ -28,7 +36,6 @@ _FENCE = re.compile(r"```mermaid\n(flowchart TD\n.*?)```", re.DOTALL)
 
 OPTIONAL = {
     "scale.md": ("Explanation", "How it scales"),
-    "comparison.md": ("Explanation", "Beside other tools"),
 }
 """Pages that join the navigation where they exist: their section, and their name there."""
 
@@ -49,6 +56,20 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     if SCHEMA in markdown:
         markdown = markdown.replace(SCHEMA, _schema_table())
     return _FENCE.sub(lambda match: drawn(match.group(1)), markdown)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Names in tables may break after a dot, a slash or an underscore, and nowhere else."""
+
+    def breakable(code: re.Match[str]) -> str:
+        return re.sub(r"(?<=\w)([./_])(?=\w)", r"\1<wbr>", code.group())
+
+    return re.sub(
+        r"<td>.*?</td>",
+        lambda cell: re.sub(r"<code>[^<]*</code>", breakable, cell.group()),
+        content,
+        flags=re.DOTALL,
+    )
 
 
 # ------------------------------------------------------------------------------ command line

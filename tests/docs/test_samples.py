@@ -127,7 +127,15 @@ def _learners(names: dict[str, Any], said: str) -> None:
     assert names["moments"].curator.fits.ok.all()
 
 
+def _baselines(names: dict[str, Any], said: str) -> None:
+    """Wrong bounds do harm, and cost no less."""
+    right, wide = re.findall(r"error ([\d.]+) at (.*)", said)
+    assert float(right[0]) < 0.1 < float(wide[0])
+    assert right[1] == wide[1]
+
+
 CHECKS = {
+    "docs/reference/baselines.md": _baselines,
     "docs/reference/learners.md": _learners,
     "docs/tutorial/first-release.md": _first_release,
     "docs/tutorial/look-again.md": _look_again,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import html
+import importlib.util
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ import pytest
 
 import privgmm
 from docs import site_pages
+from privgmm import baselines
 from privgmm.methods.what_if import rows_for
 from privgmm.records.receipt import receipt_schema
 from tests.docs.names import ROOT
@@ -32,7 +36,8 @@ class _Page(HTMLParser):
         self.names: set[str] = set()
         self.resources: list[str] = []
         self.words: list[str] = []
-        self.feed(text)
+        # where a name may break it is one word all the same
+        self.feed(text.replace("<wbr>", ""))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
@@ -157,7 +162,61 @@ def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, _Page]) -
     }
 
 
+_SEARCH = """
+import json, sys
+from playwright.sync_api import sync_playwright
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(
+        executable_path=sys.argv[1], args=["--no-sandbox", "--disable-dev-shm-usage"]
+    )
+    page, asked = browser.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(sys.argv[2])
+    page.locator(".md-search__input").click()
+    page.get_by_text("Type to start searching").wait_for(timeout=60_000)
+    page.keyboard.type("refused", delay=50)
+    page.locator(".md-search-result__item").first.wait_for(timeout=60_000)
+    found = page.locator(".md-search-result__item h1").all_inner_texts()
+    print(json.dumps({"found": found, "asked": asked}))
+    browser.close()
+"""
+
+
+@pytest.mark.browser
+def test_search_works_in_pages_opened_from_a_disk(site: Path) -> None:
+    """As the README says to open them; in a process of its own, beside other browser tests."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        message = "no browser: install Debian's package `chromium` (apt-get install chromium)"
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    done = subprocess.run(
+        [sys.executable, "-c", _SEARCH, chromium, (site / "index.html").as_uri()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert "It refused, what now?" in told["found"]
+    assert {urlsplit(url).scheme for url in told["asked"]} <= {"file", "data", "blob", "about"}
+
+
+def test_names_in_tables_break_between_words_only() -> None:
+    cell = "<td><code>tests/paper/test_x.py</code> a.b</td><p><code>x.y</code></p>"
+    assert site_pages.on_page_content(cell) == (
+        "<td><code>tests/<wbr>paper/<wbr>test_<wbr>x.<wbr>py</code> a.b</td><p><code>x.y</code></p>"
+    )
+
+
 # ------------------------------------------------------------------------------- reference
+
+
+def _anchor(name: str) -> str:
+    """Where a name is explained; a function is called as its module, which is no explanation."""
+    module = importlib.util.find_spec(f"privgmm.{name}") is not None
+    return f"privgmm.{name}.{name}" if module else f"privgmm.{name}"
 
 
 def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page]) -> None:
@@ -167,8 +226,17 @@ def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page]) -> None
         if path.parent.name == "reference"
         for name in page.names
     }
-    missing = [name for name in privgmm.__all__ if f"privgmm.{name}" not in named]
+    missing = [name for name in privgmm.__all__ if _anchor(name) not in named]
+    missing += [name for name in baselines.__all__ if f"privgmm.baselines.{name}" not in named]
     assert missing == []
+    # a module would bring everything in it, once more
+    assert "privgmm.release.Refusal" not in named
+
+
+def test_baselines_are_told_as_they_tell_themselves() -> None:
+    text = (ROOT / "docs" / "reference" / "baselines.md").read_text("utf-8")
+    for one in baselines.all_baselines():
+        assert f"| `{one.name}` | {one.sentence} | {one.needs.words} |" in text
 
 
 def test_types_in_docstrings_are_shown_as_they_stand(pages: dict[Path, _Page]) -> None:

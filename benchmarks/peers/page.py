@@ -1,0 +1,424 @@
+"""The results as a page of the documentation, and as the small table of the README.
+
+Every number, every bold one and every sentence that names a winner is made from the results.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.peers import chart
+from benchmarks.peers.campaign import Campaign, Run
+from benchmarks.peers.cases import CASES, SIZES, Case, ProblemCase, TableCase
+from benchmarks.peers.reading import median_of, name_of, runs_of
+from benchmarks.peers.tools import BUDGET, TIMEOUT, TOOLS, Tool
+from benchmarks.peers.workers.job import BINS
+
+__all__ = [
+    "MEASURES",
+    "PAGE",
+    "PICTURE",
+    "README",
+    "cell",
+    "number",
+    "page",
+    "readme_part",
+    "write",
+]
+
+_ROOT = Path(__file__).parent.parent.parent
+PAGE = _ROOT / "docs" / "comparison.md"
+README = _ROOT / "README.md"
+PICTURE = _ROOT / "docs" / "images" / "comparison.svg"
+
+OURS = "privgmm"
+_START, _END = "<!-- peers: start -->", "<!-- peers: end -->"
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """One number of a cell.
+
+    Parameters
+    ----------
+    name : str
+        In the results.
+    words : str
+    less : bool
+        Whether less of it is better.
+    decimals : int or None
+        How many are shown; None for two digits, whatever the size.
+    """
+
+    name: str
+    words: str
+    less: bool = True
+    decimals: int | None = None
+
+    def shown(self, value: float) -> str:
+        """As in a cell."""
+        return number(value) if self.decimals is None else f"{value:.{self.decimals}f}"
+
+
+MEASURES = (
+    Measure("mean", "means"),
+    Measure("covariance", "covariances"),
+    Measure("variation", "total variation"),
+)
+_LIKELIHOODS = (
+    Measure("held_out", "log-likelihood", less=False, decimals=2),
+    Measure("plain", "log-likelihood of all rows", less=False, decimals=2),
+)
+
+
+def number(value: float) -> str:
+    """Two digits, as one reads them: runs are too few for more."""
+    rounded = float(f"{value:.1e}")
+    if abs(rounded) >= 1e5:
+        digits, power = f"{rounded:.1e}".split("e")
+        return f"{digits} × 10{str(int(power)).translate(_SUPERSCRIPTS)}"
+    if abs(rounded) >= 10 or not rounded:
+        return f"{rounded:,.0f}"
+    return f"{rounded:.{1 - int(np.floor(np.log10(abs(rounded))))}f}"
+
+
+# ----------------------------------------------------------------------------------- reading
+
+
+def _best(campaign: Campaign, case: Case, measure: Measure) -> list[Tool]:
+    """Private tools with the best median, as it is shown."""
+    found = {
+        tool.key: value
+        for tool in TOOLS
+        if tool.private and (value := median_of(campaign, tool, case, measure.name)) is not None
+    }
+    if not found:
+        return []
+    best = min(found.values()) if measure.less else max(found.values())
+    shown = measure.shown(best)
+    return [t for t in TOOLS if t.key in found and measure.shown(found[t.key]) == shown]
+
+
+# ------------------------------------------------------------------------------------- cells
+
+
+def cell(campaign: Campaign, tool: Tool, case: Case, measures: Sequence[Measure]) -> str:
+    """Medians, the best of a column in bold; or why there are none."""
+    runs = runs_of(campaign, tool, case)
+    done = [one for one in runs if one.numbers]
+    if not runs:
+        if tool.key not in campaign.versions or "not installed" in campaign.versions[tool.key]:
+            return "not installed"
+        return "needs bounds" if tool.needs_bounds and not tool.plays(case) else "not run"
+    if not done:
+        return f"failed: {runs[0].reason}"
+    shown = []
+    for measure in measures:
+        value = median_of(campaign, tool, case, measure.name)
+        text = "" if value is None else measure.shown(value)
+        shown.append(f"**{text}**" if tool in _best(campaign, case, measure) else text)
+    failed = f" ({len(runs) - len(done)} of {len(runs)} failed)" if len(done) < len(runs) else ""
+    # no line breaks between the numbers of a cell
+    return "\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}".join(shown).replace("-", "−") + failed
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rule = "|" + "---|" * len(head)
+    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(x)} |" for x in lines)])
+
+
+def _spread(runs: Sequence[Run], measure: Measure) -> str:
+    found = [one.numbers[measure.name] for one in runs if one.numbers]
+    if not found:
+        return ""
+    low, high = measure.shown(min(found)), measure.shown(max(found))
+    return (low if low == high else f"{low} to {high}").replace("-", "−")
+
+
+def _seconds(runs: Sequence[Run]) -> str:
+    found = [one.seconds for one in runs if one.numbers]
+    return f"{np.median(found):,.1f}" if found else ""
+
+
+# ----------------------------------------------------------------------------------- the page
+
+
+def _of_problem(n: int) -> list[ProblemCase]:
+    return [case for case in CASES if isinstance(case, ProblemCase) and case.n_rows == n]
+
+
+def _problem(campaign: Campaign, n: int) -> str:
+    cases = _of_problem(n)
+    head = ["tool", *(case.situation.title for case in cases)]
+    lines = [
+        [name_of(campaign, tool), *(cell(campaign, tool, case, MEASURES) for case in cases)]
+        for tool in TOOLS
+    ]
+    count = len({one.run for one in campaign.runs if one.case == cases[-1].key})
+    right = next(case for case in cases if case.situation.key == "right")
+    moved = next(case for case in cases if case.situation.key == "none")
+    spread = [
+        [
+            name_of(campaign, tool),
+            _spread(runs, MEASURES[2]),
+            _seconds(runs),
+        ]
+        for tool in TOOLS
+        if (runs := runs_of(campaign, tool, right if tool.needs_bounds else moved))
+    ]
+    return "\n\n".join(
+        [
+            f"### {n:,} rows",
+            f"Medians of {count} runs: means / covariances / total variation.",
+            _table(head, lines),
+            f"How far the {count} runs lie apart, told no bounds, or the right ones where bounds "
+            "are needed; and seconds from rows to mixture:",
+            _table(["tool", "total variation, least to largest", "seconds"], spread),
+        ]
+    )
+
+
+def _tables(campaign: Campaign) -> str:
+    cases = [case for case in CASES if isinstance(case, TableCase)]
+    lines = [
+        [name_of(campaign, tool), *(cell(campaign, tool, case, _LIKELIHOODS) for case in cases)]
+        for tool in TOOLS
+    ]
+    head = ["tool", *(_title(case) for case in cases)]
+    return _table(head, lines)
+
+
+def _summary(campaign: Campaign) -> str:
+    """The verdicts of all tables."""
+    groups: list[tuple[str, Sequence[Case], Sequence[Measure]]] = [
+        (f"Two Gaussians, {n:,} rows", _of_problem(n), MEASURES) for n in SIZES
+    ]
+    real = [case for case in CASES if isinstance(case, TableCase)]
+    groups.append(("Two real tables", real, _LIKELIHOODS))
+    return "\n".join(
+        f"- {title}: {_verdict(campaign, cases, measures)} {_single(campaign, cases, measures)}"
+        for title, cases, measures in groups
+    )
+
+
+def _single(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measure]) -> str:
+    """How often another private tool did better on the same rows, and in what."""
+    whole, ahead = 0, collections.Counter[tuple[str, str]]()
+    for case, measure in itertools.product(cases, measures):
+        sign = 1 if measure.less else -1
+        found: dict[int, dict[str, float]] = {}
+        for tool in TOOLS:
+            for one in runs_of(campaign, tool, case) if tool.private else ():
+                if one.numbers:
+                    found.setdefault(one.run, {})[tool.key] = sign * one.numbers[measure.name]
+        for levels in found.values():
+            if OURS in levels:
+                whole += 1
+                first = min(levels, key=lambda key: (levels[key], key != OURS))
+                if first != OURS:
+                    (tool,) = (one for one in TOOLS if one.key == first)
+                    ahead[name_of(campaign, tool), measure.words] += 1
+    if not ahead:
+        return f"So it is in every single run, {whole} places in all."
+    words = "; ".join(f"{tool} in {what}: {n}" for (tool, what), n in ahead.most_common())
+    return f"In single runs another tool is ahead in {ahead.total()} of {whole} places ({words})."
+
+
+def _verdict(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measure]) -> str:
+    """Who is first where, in words."""
+    lost: dict[str, list[str]] = {}
+    ahead, lucky = 0, []
+    for case in cases:
+        for measure in measures:
+            best = _best(campaign, case, measure)
+            if any(tool.key == OURS for tool in best):
+                ahead += 1
+            elif best:
+                place = f"{measure.words} ({_title(case)})"
+                lost.setdefault(name_of(campaign, best[0]), []).append(place)
+                lucky.append(_as_good_as_without_privacy(campaign, case, measure))
+    whole = len(cases) * len(measures)
+    if not lost:
+        return f"**privgmm is first in all {whole} places**, or level with the first."
+    words = "; ".join(f"{name}: {', '.join(places)}" for name, places in lost.items())
+    said = (
+        f"**privgmm is first in {ahead} of {whole} places**, or level with the first. In the rest, "
+        f"others are. {words}."
+    )
+    if all(lucky):
+        said += (
+            " In these, privgmm's error is that of EM without privacy, to within a tenth: who is "
+            "first is luck."
+        )
+    return said
+
+
+def _as_good_as_without_privacy(campaign: Campaign, case: Case, measure: Measure) -> bool:
+    """Whether ours is within a tenth of EM on the rows themselves; only for errors."""
+    ours, plain = (
+        median_of(campaign, tool, case, measure.name)
+        for tool in TOOLS
+        if tool.key == OURS or not tool.private
+    )
+    return measure.less and ours is not None and plain is not None and ours <= 1.1 * plain
+
+
+def _title(case: Case) -> str:
+    if isinstance(case, TableCase):
+        return f"{case.name}, {case.situation.title}"
+    return case.situation.title
+
+
+def _failures(campaign: Campaign) -> str:
+    lines = [
+        f"- {name_of(campaign, tool)}: {campaign.versions[tool.key]}"
+        for tool in TOOLS
+        if "not installed" in campaign.versions.get(tool.key, "")
+    ]
+    lines += [
+        f"- {one.tool}, {one.case}, run {one.run}: {one.reason}"
+        for one in campaign.runs
+        if one.reason
+    ]
+    return "\n".join(lines) if lines else "None: every tool was installed and every run ended."
+
+
+def page(campaign: Campaign) -> str:
+    """The whole page."""
+    day = datetime.date.fromisoformat(campaign.date)
+    date = f"{day.day} {day:%B %Y}"
+    problem = "\n\n".join(_problem(campaign, n) for n in SIZES)
+    flights, diamonds = (
+        next(case for case in CASES if isinstance(case, TableCase) and case.name == name)
+        for name in ("flights", "diamonds")
+    )
+    return f"""---
+hide:
+  - toc
+---
+
+# Beside other tools
+
+What do other private tools learn from the same rows, and what do they have to be told first? This
+page is written by `make peers`, which installs each tool in an environment of its own, runs it, and
+keeps every run in `benchmarks/peers/results.json`. Measured on {date}
+({campaign.machine}), at ε = {BUDGET.epsilon:g} and δ = {_power_of_ten(BUDGET.delta)}.
+
+## In short
+
+![Total variation to the truth of every tool, by what it was told](images/comparison.svg)
+
+A place is one number in one column of the tables below.
+
+{_summary(campaign)}
+
+## How it is compared
+
+- **Rows.** All tools get the same rows, drawn anew for every run. No tool can know more about the
+  truth than the rows do. The last line, EM without privacy, shows how much that is: among errors as
+  small as those, who is first is luck.
+- **Bounds.** Most tools must be told between which values the rows lie, before they look. The
+  columns of the tables say what they were told: the right bounds (five standard deviations around
+  every component), bounds ten times too wide, bounds half as wide, or none. In the last column all
+  values were shifted by 10,000 and nobody was told: tools that need bounds still have the old ones.
+  privgmm takes no bounds, so its numbers are the same in all columns, and in the last one too.
+  Only with 10,000 rows the last one differs: so few rows are first found by histograms with fixed
+  bins, and a shift changes the luck of each run, though not how large its errors are.
+- **From synthetic rows to a mixture.** The other tools make synthetic rows. scikit-learn's EM, the
+  best of four starts, fits a mixture to them: the same for all, and for the last line, which is EM
+  on the rows themselves. [Baselines](reference/baselines.md) are learners in this package that
+  one could build instead; they bring a last step of their own.
+- **The promise.** The other tools count two tables as neighbours if one has a row *more*. privgmm
+  and the baselines count them as neighbours if a row was *replaced*. That is the stronger promise,
+  and takes up to twice the noise at the same ε. The other tools keep this advantage here.
+- **Settings.** As they come. Where the number of bins is left to the user it is {BINS} per column.
+  dpmm spends a tenth of ε on its bins, SmartNoise a tenth on bounds if it is told none. A run may
+  take {TIMEOUT:.0f} seconds. "Small counts dropped" clears the cells of diffprivlib's histogram
+  that noise alone would fill.
+
+## Two Gaussians in the plane
+
+Weights 0.4 and 0.6, means (−4, 0) and (4, 0), two different covariances: the problem of all studies
+here. Errors of the worse component: means in standard deviations, covariances relative. Total
+variation is between the whole mixtures: 0 is perfect, 1 is nothing in common. The best private
+number of a column is **bold**.
+
+{problem}
+
+## Two real tables
+
+Mean log-likelihood of rows that were held out, three components: without the worst 0.5 % of rows /
+of all rows. Larger is better. The rows are split once; noise is drawn for every run.
+
+- Air time (minutes) and distance (miles) of {campaign.sizes[flights.key]:,} flights, with bounds of
+  {_told(flights)}.
+- Carats and price (dollars) of {campaign.sizes[diamonds.key]:,} diamonds, with bounds of
+  {_told(diamonds)}.
+
+The bounds are what somebody would say who has not seen the table. EM without privacy is not the
+best there can be: it climbs to one of many optima of the likelihood, from four starts.
+
+{_tables(campaign)}
+
+## What went wrong
+
+{_failures(campaign)}
+
+## Repeat it
+
+```
+make peers
+```
+
+Versions are pinned in `benchmarks/peers/requirements/`. What is in the file of results already is
+not measured again; `python -m benchmarks.peers --again` starts afresh. The noise of the other tools
+is drawn afresh each time, so the digits differ a little from one campaign to the next.
+"""
+
+
+def _told(case: TableCase) -> str:
+    """Bounds in words."""
+    return " and ".join(
+        f"{low:,.0f} to {high:,.0f}" for low, high in zip(case.low, case.high, strict=True)
+    )
+
+
+def _power_of_ten(value: float) -> str:
+    return f"10{str(round(np.log10(value))).translate(_SUPERSCRIPTS)}"
+
+
+# ---------------------------------------------------------------------------------- the README
+
+
+def readme_part(campaign: Campaign) -> str:
+    """What stands between the marks in the README."""
+    cases = [case for case in _of_problem(100_000) if case.situation.key != "tight"]
+    measures = MEASURES[:2]
+    others = [tool for tool in TOOLS if tool.environment is not None]
+    shown = [TOOLS[0], *others, next(tool for tool in TOOLS if tool.key == "baseline-dp_em")]
+    head = ["tool", *(case.situation.title for case in cases)]
+    lines = [
+        [name_of(campaign, tool), *(cell(campaign, tool, case, measures) for case in cases)]
+        for tool in shown
+    ]
+    return "\n\n".join([_START, _table(head, lines), _summary(campaign), _END])
+
+
+def write(campaign: Campaign) -> None:
+    """The page, its picture, and the README's table."""
+    PAGE.write_text(page(campaign), "utf-8")
+    PICTURE.write_text(chart.svg(campaign), "utf-8")
+    text = README.read_text("utf-8")
+    between = re.compile(f"{_START}.*{_END}", re.DOTALL)
+    if not between.search(text):
+        raise LookupError(f"README.md must hold the marks {_START} and {_END}")
+    README.write_text(between.sub(lambda _: readme_part(campaign), text), "utf-8")

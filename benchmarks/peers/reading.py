@@ -1,0 +1,47 @@
+"""Questions to the results: which runs count for a place, and what their median is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.peers.campaign import Campaign, Run
+from benchmarks.peers.cases import CASES, Case, ProblemCase, TableCase
+from benchmarks.peers.tools import Tool
+
+__all__ = ["median_of", "name_of", "runs_of"]
+
+
+def runs_of(campaign: Campaign, tool: Tool, case: Case) -> list[Run]:
+    """Of one tool in one case; one that is told nothing does the same in every case."""
+    key = case.key
+    if not tool.takes_bounds and case.situation.width is not None:
+        key = _without_bounds(case).key
+    return [one for one in campaign.runs if one.tool == tool.key and one.case == key]
+
+
+def _without_bounds(case: Case) -> Case:
+    """The same rows, told nothing."""
+    for other in CASES:
+        if type(other) is type(case) and _rows_of(other) == _rows_of(case):
+            situation = other.situation
+            if situation.width is None and situation.shift == case.situation.shift:
+                return other
+    raise LookupError(f"no case without bounds beside {case.key}")
+
+
+def _rows_of(case: Case) -> object:
+    if isinstance(case, ProblemCase):
+        return case.n_rows
+    return case.name if isinstance(case, TableCase) else case.key
+
+
+def median_of(campaign: Campaign, tool: Tool, case: Case, number: str) -> float | None:
+    """Over all runs that gave a mixture; None if none did."""
+    found = [one.numbers[number] for one in runs_of(campaign, tool, case) if one.numbers]
+    return float(np.median(found)) if found else None
+
+
+def name_of(campaign: Campaign, tool: Tool) -> str:
+    """With its version, if it has one of its own."""
+    version = campaign.versions.get(tool.key, "")
+    return tool.title.format("" if "not installed" in version else version).replace(" ,", ",")

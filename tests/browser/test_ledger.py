@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 def press_release(page: Page, answer: str) -> None:
     # once the page has come to rest, so that the click meets the button
-    expect(page.get_by_text("you have 10,000")).to_be_visible()
+    expect(page.get_by_text("you have 10,000").first).to_be_visible()
     settle(page)
     page.get_by_role("button", name="Release", exact=True).click()
     expect(page.get_by_text(answer)).to_be_visible()

@@ -146,9 +146,6 @@ def frame(title: str, lead: str) -> DeltaGenerator:
     """
     st.set_page_config(page_title=f"{title} · privgmm", page_icon=_TAB, layout="wide")
     st.html(_LOOK)
-    projector = bool(st.session_state.get("projector")) or _said("projector")
-    if projector:
-        st.html(_PROJECTOR)
     with st.sidebar:
         place_clock()
         st.markdown("### :material/shield_lock: privgmm")
@@ -157,7 +154,7 @@ def frame(title: str, lead: str) -> DeltaGenerator:
             st.page_link(page.path, label=page.label, icon=page.icon)
         show_lessons()
         show_glossary()
-        st.toggle(
+        projector = st.toggle(
             "Projector: large type",
             key="projector",
             bind="query-params",
@@ -170,6 +167,8 @@ def frame(title: str, lead: str) -> DeltaGenerator:
             "Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
             "Gaussian Mixture Models* (2023). Everything runs on this machine; no data leaves it."
         )
+    if projector:
+        st.html(_PROJECTOR)
     _start_compiling()
     pin_question()
     row = st.container(horizontal=True, vertical_alignment="center", key="top")
@@ -181,11 +180,6 @@ def frame(title: str, lead: str) -> DeltaGenerator:
         )
     st.markdown(lead)
     return place
-
-
-def _said(name: str) -> bool:
-    """Whether the address turns something on, before its widget is drawn."""
-    return st.query_params.get(name) == "true"
 
 
 def _leave() -> None:

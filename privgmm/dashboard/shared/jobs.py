@@ -446,7 +446,8 @@ def place_clock() -> None:
 
     A part that redraws itself by the clock is a fragment, and its browser may send one more tick
     when the page has been drawn without it: the server then logs that there is no such fragment.
-    There is one clock for all parts of all pages, so a late tick finds it, and does nothing.
+    There is one clock for all parts of all pages, so a late tick finds it, and does nothing: it
+    comes from another page than the clock was wound on, and to redraw would lead back there.
     """
     _DRAWN.place, _DRAWN.pending, _DRAWN.painters = st.empty(), (), ()
     _wind(None)
@@ -455,10 +456,19 @@ def place_clock() -> None:
 def _wind(seconds: float | None, paint: Callable[[], None] | None = None) -> None:
     if _DRAWN.place is not None:
         with _DRAWN.place:
-            st.fragment(_tick, run_every=seconds)(_DRAWN.pending, _DRAWN.painters, paint)
+            st.fragment(_tick, run_every=seconds)(
+                _this_page(), _DRAWN.pending, _DRAWN.painters, paint
+            )
+
+
+def _this_page() -> str | None:
+    """What tells the page that is drawn, or that a tick comes from, from others."""
+    context = get_script_run_ctx()
+    return None if context is None else context.page_script_hash
 
 
 def _tick(
+    page: str | None,
     pending: Sequence[Future[Any]],
     painters: Sequence[Callable[[], None]],
     newest: Callable[[], None] | None,
@@ -466,6 +476,8 @@ def _tick(
     """What the clock does: of all parts at a tick, of the newest while the page is drawn."""
     context = get_script_run_ctx()
     st.html(_NOTHING)
+    if _this_page() != page:
+        return
     ticking = context is not None and bool(context.fragment_ids_this_run)
     if ticking and any(answer.done() for answer in pending):
         redraw()

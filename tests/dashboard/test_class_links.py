@@ -19,10 +19,10 @@ LINKS = re.findall(
 
 
 def test_every_step_has_a_link_in_the_order_of_the_class() -> None:
-    assert LINKS == [
+    assert [
         (step.number, step.title, f"http://localhost:8501/{class_link(number)}")
         for number, step in enumerate(CLASS, 1)
-    ]
+    ] == LINKS
 
 
 @pytest.mark.parametrize("number", range(1, len(CLASS) + 1))

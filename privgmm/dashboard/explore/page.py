@@ -76,6 +76,8 @@ def page() -> None:
     )
     collect()
     rail, picture = st.container(key="explore").columns([1, 2.6])
+    # across the whole page; on a phone, after the controls
+    below = st.container(key="below")
     with rail:
         shelves = _show_shelves()
         with shelves["Basics"]:
@@ -112,7 +114,7 @@ def page() -> None:
             if running() is not None:
                 show_running()
             show_note()
-        pending += _show_results(settings, chosen, band)
+        pending += _show_results(settings, chosen, band, below)
     with link:
         # Last, when every widget of the page has its value.
         source = st.session_state.get("source")
@@ -188,7 +190,7 @@ def _scene(settings: state.Settings, dataset: Dataset) -> str:
 
 
 def _show_results(
-    settings: state.Settings, chosen: Chosen, band: DeltaGenerator
+    settings: state.Settings, chosen: Chosen, band: DeltaGenerator, below: DeltaGenerator
 ) -> list[Future[Any]]:
     """Verdict, picture and what belongs to them; gives back answers that are still under way."""
     last = state.shown()
@@ -210,7 +212,7 @@ def _show_results(
             )
         return _show_release(last, band)
     if is_made_up(rows) and rehearses and revealed():
-        return _show_rehearsal(scene_of(settings, rows), chosen.dataset, band)
+        return _show_rehearsal(scene_of(settings, rows), chosen.dataset, band, below)
     with band:
         lesson = current_lesson()
         first = lesson is not None and lesson.waits and not revealed()
@@ -237,7 +239,9 @@ def _prefers_release(changes: list[str]) -> bool:
     return seen == _RELEASE
 
 
-def _show_rehearsal(scene: Scene, dataset: Dataset, band: DeltaGenerator) -> list[Future[Any]]:
+def _show_rehearsal(
+    scene: Scene, dataset: Dataset, band: DeltaGenerator, below: DeltaGenerator
+) -> list[Future[Any]]:
     answer = asked(scene)
     patience([answer], _AT_ONCE)
     found: Rehearsal | None = answer.result() if is_known(answer) else None
@@ -256,7 +260,9 @@ def _show_rehearsal(scene: Scene, dataset: Dataset, band: DeltaGenerator) -> lis
         show_band(of_rehearsal(found, real=dataset.truth is None))
     ghosts, pending = cloud(scene) if CLOUD in layers() and not found.problem else ([], [])
     show_picture(_drawn(found, dataset, ghosts))
-    return [*pending, *show_other_promises(found, dataset)]
+    with below:
+        pending += show_other_promises(found, dataset)
+    return pending
 
 
 def _drawn(rehearsal: Rehearsal, dataset: Dataset, ghosts: list[Any] | None = None) -> Drawn:

@@ -45,6 +45,7 @@ _SECONDS_FIRST = 2.0
 _LOOK = """
 <style>
 .block-container { padding: 3.7rem 2.5rem 4rem 2.5rem; max-width: 1500px; }
+@media (max-width: 1200px) { .block-container { padding-top: 4.1rem; } }
 .privgmm-ends { display: flex; justify-content: space-between; font-size: 0.8rem;
   opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
 [data-testid="stMetricValue"] { font-size: 1.45rem; }

@@ -249,8 +249,8 @@ def test_releases_add_up(refused: AppTest) -> None:
     once = _shown(refused).outcome.result.budget.epsilon
     _press(refused)
     assert _spends(refused) == 2
-    assert "2 answers so far from these rows in this session" in _words(refused)
-    assert f"used in all: ε = {2 * once:.4g}, δ = 2 × 10⁻⁶" in _words(refused)
+    said = f"2 releases so far; ε used: {2 * once:.4g}**, δ used: 2 × 10⁻⁶ in this session"
+    assert said in _words(refused)
 
 
 def test_seeded_noise_says_so_and_repeats(refused: AppTest) -> None:

@@ -371,10 +371,11 @@ def show_spent(account: Account) -> None:
             f"these rows{where}."
         )
     else:
-        answers = "1 answer" if standing.spends == 1 else f"{standing.spends} answers"
+        count = standing.spends
         words = (
-            f"{answers} so far from these rows{where}, released or refused; used in all: "
-            f"{_budget(standing.total)}."
+            f"**{count} release{'s' * (count != 1)} so far; ε used: "
+            f"{number_in_words(standing.total.epsilon)}**, "
+            f"δ used: {number_in_words(standing.total.delta)}{where}. Refusals count too."
         )
         last = account.entries[-1].method
         if last in registry.choices() and (why := registry.get(last).spends_less):

@@ -168,12 +168,15 @@ class Visitor:
             kind = message.WhichOneof("type")
             if kind == "new_session":
                 whole = not message.metadata.run.fragment_ids
-                self._page = message.new_session.page_script_hash
                 if whole:
+                    self._page = message.new_session.page_script_hash
                     self._stop_clocks()
                     self._seen.clear()
                 self.runs += whole
                 self.fragments += not whole
+            elif kind == "navigation":
+                # as a browser does: this is the page that was drawn
+                self._page = message.navigation.page_script_hash
             elif kind == "delta":
                 self._keep(message)
             elif kind == "auto_rerun":

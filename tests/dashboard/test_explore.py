@@ -249,7 +249,7 @@ def test_releases_add_up(refused: AppTest) -> None:
     once = _shown(refused).outcome.result.budget.epsilon
     _press(refused)
     assert _spends(refused) == 2
-    said = f"2 releases so far; ε used: {2 * once:.4g}**, δ used: 2 × 10⁻⁶ in this session"
+    said = f"2 releases so far; ε used: {2 * once:.3g}**, δ used: 2 × 10⁻⁶ in this session"
     assert said in _words(refused)
 
 

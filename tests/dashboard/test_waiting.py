@@ -53,7 +53,7 @@ place_clock()
 st.session_state["drawn"] = [*st.session_state.get("drawn", []), "left"]
 if "from" not in st.session_state:
     st.session_state["from"] = get_script_run_ctx().page_script_hash
-    st.switch_page("pages/next.py")
+    st.switch_page("pages/next.py", query_params={"b": ["3", "4"]})
 """
 
 NEXT = """
@@ -67,29 +67,30 @@ answer = Future()
 answer.set_result(None)
 watch([answer])
 st.session_state["drawn"] = [*st.session_state["drawn"], "next"]
+st.session_state["query"] = {{name: st.query_params.get_all(name) for name in st.query_params}}
 run = get_script_run_ctx()
 if st.session_state["drawn"].count("next") == 1:
     # the clock's last tick, sent before this page was drawn
     sent_from = {sent_from}
     for clock in run.shared.new_fragment_ids.snapshot():
         run.script_requests.request_rerun(
-            RerunData(page_script_hash=sent_from, fragment_id=clock, is_auto_rerun=True)
+            RerunData("{query}", None, sent_from, fragment_id=clock, is_auto_rerun=True)
         )
 """
 
 
 @pytest.mark.parametrize(
-    ("sent_from", "drawn"),
-    [
-        ("st.session_state['from']", ["left", "next"]),
-        # a tick of the page itself finds the answer, and draws the page again
-        ("run.page_script_hash", ["left", "next", "next"]),
-    ],
+    ("sent_from", "query"),
+    # a tick of the page itself finds the answer; of another one, the browser has dropped the page
+    [("run.page_script_hash", "b=3&b=4"), ("st.session_state['from']", "a=1&a=2")],
 )
-def test_a_late_tick_does_not_lead_back(tmp_path: Path, sent_from: str, drawn: list[str]) -> None:
+def test_a_late_tick_does_not_lead_back(tmp_path: Path, sent_from: str, query: str) -> None:
     (tmp_path / "pages").mkdir()
     (tmp_path / "app.py").write_text(LEFT)
-    (tmp_path / "pages" / "next.py").write_text(NEXT.format(sent_from=sent_from))
-    app = AppTest.from_file(tmp_path / "app.py", default_timeout=60).run()
+    (tmp_path / "pages" / "next.py").write_text(NEXT.format(sent_from=sent_from, query=query))
+    app = AppTest.from_file(tmp_path / "app.py", default_timeout=60)
+    app.query_params["a"] = ["1", "2"]
+    app.run()
     assert not app.exception
-    assert app.session_state["drawn"] == drawn
+    assert app.session_state["drawn"] == ["left", "next", "next"]
+    assert app.session_state["query"] == {"b": ["3", "4"]}

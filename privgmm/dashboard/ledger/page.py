@@ -374,7 +374,7 @@ def show_spent(account: Account) -> None:
         count = standing.spends
         words = (
             f"**{count} release{'s' * (count != 1)} so far; ε used: "
-            f"{number_in_words(standing.total.epsilon)}**, "
+            f"{number_in_words(standing.total.epsilon, 3)}**, "
             f"δ used: {number_in_words(standing.total.delta)}{where}. Refusals count too."
         )
         last = account.entries[-1].method

@@ -446,8 +446,8 @@ def place_clock() -> None:
 
     A part that redraws itself by the clock is a fragment, and its browser may send one more tick
     when the page has been drawn without it: the server then logs that there is no such fragment.
-    There is one clock for all parts of all pages, so a late tick finds it, and does nothing: it
-    comes from another page than the clock was wound on, and to redraw would lead back there.
+    There is one clock for all parts of all pages, so a late tick finds it. One that was sent from
+    the page before makes the browser drop what it shows, so this page is then drawn once more.
     """
     _DRAWN.place, _DRAWN.pending, _DRAWN.painters = st.empty(), (), ()
     _wind(None)
@@ -457,18 +457,41 @@ def _wind(seconds: float | None, paint: Callable[[], None] | None = None) -> Non
     if _DRAWN.place is not None:
         with _DRAWN.place:
             st.fragment(_tick, run_every=seconds)(
-                _this_page(), _DRAWN.pending, _DRAWN.painters, paint
+                _this_address(), _DRAWN.pending, _DRAWN.painters, paint
             )
 
 
-def _this_page() -> str | None:
-    """What tells the page that is drawn, or that a tick comes from, from others."""
+class _Address(NamedTuple):
+    """A page and what its address holds.
+
+    Parameters
+    ----------
+    page : str or None
+        What Streamlit tells pages apart by.
+    query : dict of str to list of str
+    """
+
+    page: str | None
+    query: dict[str, list[str]]
+
+
+def _this_address() -> _Address:
+    """Of the page that is drawn, or that a tick was sent from."""
     context = get_script_run_ctx()
-    return None if context is None else context.page_script_hash
+    query = {name: st.query_params.get_all(name) for name in st.query_params}
+    return _Address(None if context is None else context.page_script_hash, query)
+
+
+def _draw_instead(address: _Address) -> None:
+    """Draw this page, and not the one that the run is about."""
+    context = get_script_run_ctx()
+    pages = {} if context is None else context.pages_manager.get_pages()
+    if address.page in pages:
+        st.switch_page(pages[address.page]["script_path"], query_params=address.query)
 
 
 def _tick(
-    page: str | None,
+    drawn: _Address,
     pending: Sequence[Future[Any]],
     painters: Sequence[Callable[[], None]],
     newest: Callable[[], None] | None,
@@ -476,9 +499,9 @@ def _tick(
     """What the clock does: of all parts at a tick, of the newest while the page is drawn."""
     context = get_script_run_ctx()
     st.html(_NOTHING)
-    if _this_page() != page:
-        return
     ticking = context is not None and bool(context.fragment_ids_this_run)
+    if ticking and _this_address().page != drawn.page:
+        _draw_instead(drawn)
     if ticking and any(answer.done() for answer in pending):
         redraw()
     for paint in painters:

@@ -20,6 +20,7 @@ from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.explore import controls, rehearsal
 from privgmm.dashboard.explore import page as explore
+from privgmm.dashboard.explore import page as explore_page
 from privgmm.dashboard.explore import release_job as running
 from privgmm.dashboard.explore.feasibility import Feasibility, feasibility_of
 from privgmm.dashboard.explore.picture import BANDS
@@ -131,6 +132,29 @@ def refused() -> AppTest:
 def released() -> AppTest:
     """A release: the lifted method with enough rows, a generous budget and known noise."""
     return _press(_open(method="Lifted", epsilon="8", seeded="true", n="30,000"))
+
+
+def _released_once(app: AppTest) -> None:
+    if "explore_running" in app.session_state:
+        _running(app).job.problem(timeout=120)
+        app.run()
+    app.run()
+    assert not app.exception
+    assert _spends(app) == 1
+
+
+def test_a_click_whose_call_was_forgotten_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it comes while the page is drawn again, and the button has not been reached."""
+    monkeypatch.setattr(explore_page, "_note_click", lambda: None)
+    app = _open(method="Paper", n="10,000")
+    _released_once(app.button(key="release").click().run())
+
+
+def test_a_click_that_the_button_forgot_counts_once() -> None:
+    """As where another run begins after the call, and before the button is reached."""
+    app = _open(method="Paper", n="10,000")
+    app.session_state["explore_clicked"] = True
+    _released_once(app.run())
 
 
 def test_nothing_is_drawn_before_the_button() -> None:

@@ -40,7 +40,7 @@ from privgmm.dashboard.shared.accounts import account_of
 from privgmm.dashboard.shared.answers import fewest_rows
 from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
-from privgmm.dashboard.shared.jobs import is_known, patience, still_open, watch
+from privgmm.dashboard.shared.jobs import is_known, patience, redraw, still_open, watch
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     Writer,
@@ -65,6 +65,7 @@ _SHELVES = ("Basics", "Data", "More")
 _AT_ONCE = 0.25
 """Seconds to wait for a rehearsal, rather than draw the picture twice."""
 _KEPT = "explore_rehearsed"
+_CLICKED = "explore_clicked"
 _REHEARSAL, _RELEASE = "Rehearsal of these settings", "Your last release"
 
 
@@ -148,23 +149,35 @@ def _show_shelves() -> dict[str, DeltaGenerator]:
 
 
 def _show_button(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:
-    """Release, and the plan in words beside it."""
+    """Release, and the plan in words beside it.
+
+    A click may come while the page is being drawn again. Streamlit then forgets what to call for
+    widgets that were not drawn yet, and it forgets a click if it draws anew before the button is
+    reached. So both are asked: the note that the call leaves, and the button itself.
+    """
+    disabled = bool(known.blocked) or settings.most_components is not None or running() is not None
     buttons = st.container(horizontal=True, vertical_alignment="center", key="buttons")
-    buttons.button(
+    clicked = buttons.button(
         "Release",
         type="primary",
         icon=":material/shield_lock:",
-        disabled=bool(known.blocked)
-        or settings.most_components is not None
-        or running() is not None,
+        disabled=disabled,
         key="release",
-        on_click=start,
-        args=(settings, chosen),
+        on_click=_note_click,
         width="stretch",
         help="Draws the noise, once, and spends the budget: also if the answer is “refused”.",
     )
+    noted = st.session_state.pop(_CLICKED, False)
+    if (clicked or noted) and not disabled:
+        start(settings, chosen)
+        # at once, so that the button cannot be pressed twice
+        redraw()
     with buttons:
         show_plan(known)
+
+
+def _note_click() -> None:
+    st.session_state[_CLICKED] = True
 
 
 def _show_troubles(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:

@@ -198,6 +198,11 @@ class Line:
         self._last: dict[Hashable, int] = {}
         self._moved = threading.Condition()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a turn."""
+        return len(self._waiting)
+
     @contextlib.contextmanager
     def turn(self, owner: Hashable, ticket: Ticket) -> Iterator[None]:
         """Wait for a turn, telling the place in the line, and give it back at the end.
@@ -439,6 +444,16 @@ class _Drawn(threading.local):
 _DRAWN = _Drawn()
 _TICK = 0.4
 """Seconds between two looks at what is under way."""
+_SLOWEST = 1.0
+
+
+def _pace(waiting: int) -> float:
+    """Seconds between two looks while so many wait for a turn: looking takes time from the work.
+
+    >>> _pace(0), _pace(4), _pace(100)
+    (0.4, 0.6, 1.0)
+    """
+    return min(_SLOWEST, round(_TICK * (1 + waiting / 8), 2))
 
 
 def place_clock() -> None:
@@ -522,7 +537,7 @@ def repaint(paint: Callable[[], None]) -> None:
     It draws into a place of its own (``st.empty``), and may call `redraw`.
     """
     _DRAWN.painters += (paint,)
-    _wind(_TICK, paint)
+    _wind(_pace(HEAVY.waiting), paint)
 
 
 def beside(key: Hashable, work: Callable[[], T], saying: str) -> T | None:

@@ -28,6 +28,9 @@ from websockets.typing import Subprotocol
 __all__ = ["Server", "Visit", "Visitor", "release_together", "serve"]
 
 ROOT = Path(__file__).resolve().parent.parent
+_VERDICT = "the verdict on a release"
+_VERDICTS = ('"what">Released<', '"what">Refused<')
+"""What the band above the picture says once a release has ended, and not before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +144,7 @@ class Visitor:
                 self._told.clear()
                 begun = time.perf_counter()
                 await self._send(press=self._widgets["release"])
-                await asyncio.wait_for(self._until_drawn("release", without="cancel"), patience)
+                await asyncio.wait_for(self._until_drawn(_VERDICT), patience)
                 answered = time.perf_counter() - begun
             finally:
                 self._stop_clocks()
@@ -157,8 +160,8 @@ class Visitor:
         assert self._socket is not None
         await self._socket.send(message.SerializeToString())
 
-    async def _until_drawn(self, key: str, *, without: str | None = None) -> None:
-        """Read on until a whole page with this widget, and without the other, is there."""
+    async def _until_drawn(self, part: str) -> None:
+        """Read on until a whole page with this part is there: a widget's key, or `_VERDICT`."""
         assert self._socket is not None
         whole = False
         async for data in self._socket:
@@ -168,12 +171,15 @@ class Visitor:
             kind = message.WhichOneof("type")
             if kind == "new_session":
                 whole = not message.metadata.run.fragment_ids
-                self._page = message.new_session.page_script_hash
                 if whole:
+                    self._page = message.new_session.page_script_hash
                     self._stop_clocks()
                     self._seen.clear()
                 self.runs += whole
                 self.fragments += not whole
+            elif kind == "navigation":
+                # as a browser does: this is the page that was drawn
+                self._page = message.navigation.page_script_hash
             elif kind == "delta":
                 self._keep(message)
             elif kind == "auto_rerun":
@@ -183,7 +189,7 @@ class Visitor:
                     self._stop_clock(fragment)
             elif kind == "script_finished" and whole:
                 done = message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
-                if done and key in self._seen and without not in self._seen:
+                if done and part in self._seen:
                     return
         raise ConnectionError("the server closed the socket")
 
@@ -198,6 +204,8 @@ class Visitor:
             key = element.button.id.rsplit("-", 1)[-1]
             self._widgets[key] = element.button.id
             self._seen.add(key)
+        elif kind == "html" and any(said in element.html.body for said in _VERDICTS):
+            self._seen.add(_VERDICT)
         elif kind == "progress" and self._told[-1:] != [element.progress.text]:
             self._told.append(element.progress.text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,14 @@ def ledger_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRIVGMM_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def main_module() -> Iterator[None]:
+    """A page run by Streamlit takes the place of ``__main__``, which new processes would run."""
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
 
 
 @pytest.fixture

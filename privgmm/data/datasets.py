@@ -161,6 +161,7 @@ def load_table(
     source: str | Path | bytes,
     *,
     columns: Sequence[str] | None = None,
+    drop_gaps: bool = False,
     header: bool | None = None,
     separator: str | None = None,
     decimal: str | None = None,
@@ -172,12 +173,15 @@ def load_table(
     """Read a CSV or Parquet file, or the bytes of one.
 
     See `tables.read_table` for what is read and what is refused, and `tables.Layout` for `header`,
-    `separator` and `decimal`. By default every column is taken, and all must hold numbers.
+    `separator` and `decimal`. By default every column is taken, and all must hold numbers; with
+    `drop_gaps` rows with missing values are dropped, which weakens the promise as described there.
     `jitter` gives the public step of columns recorded on a grid, by name (see `jittered`); its
     noise is fresh unless `rng` is a seed.
     """
     layout = Layout(header, separator, decimal)
-    table = read_table(source, columns=columns, layout=layout, max_bytes=max_bytes)
+    table = read_table(
+        source, columns=columns, drop_gaps=drop_gaps, layout=layout, max_bytes=max_bytes
+    )
     rows = table.rows
     if jitter:
         rows = jittered(rows, jitter, columns=table.columns, rng=rng)
@@ -186,6 +190,8 @@ def load_table(
     description = f"{len(table.rows):,} rows of {name}"
     if table.left_out:
         description += f"; columns left out: {', '.join(table.left_out)}"
+    if drop_gaps:
+        description += "; rows with gaps dropped"
     if jitter:
         description += f"; noise undoes rounding in {', '.join(jitter)}"
     return Dataset(rows, None, table.columns, name, description, table.reading)

@@ -8,8 +8,9 @@ What a table looks like must not hang on what single cells hold, or two tables t
 row would be published in two shapes, which no noise hides. So:
 
 - Separator, names and encoding come from the line of names, which is public, or from the caller.
-- Every line after it is one row. Rows are never dropped, merged or filled in, and a column is left
-  out only by whoever names the columns to take.
+- Every line after it is one row. Rows are never merged or filled in. They are dropped only where
+  the caller says so (`drop_gaps`), and a column is left out only by whoever names the columns to
+  take.
 - Each cell is read by itself, and becomes the same number whatever the other cells hold.
 - A cell that cannot be read is an error, in a table that could be read before and after.
 
@@ -41,6 +42,7 @@ from privgmm.data.content import MAX_BYTES, file_bytes
 from privgmm.errors import InvalidInput
 
 __all__ = [
+    "DROPPING",
     "FILL_IN",
     "MAX_UNPACKED",
     "ColumnKind",
@@ -55,6 +57,7 @@ __all__ = [
     "is_numeric_type",
     "label_texts",
     "listed",
+    "numbers_with_gaps",
     "numeric_columns",
     "read_labels",
     "read_table",
@@ -73,6 +76,12 @@ FILL_IN = (
 
 Labels: TypeAlias = npt.NDArray[Any]
 """Texts (n,) that say who each row belongs to."""
+
+DROPPING = (
+    "how many rows are left is published, so whether your row is complete is not hidden; what it "
+    "holds is"
+)
+"""What it means to drop rows with missing values, said to whoever may be among them."""
 
 ColumnKind = Literal["numbers", "text", "mixed", "empty"]
 """What the cells of a column are, missing ones aside."""
@@ -200,6 +209,7 @@ def read_table(
     *,
     columns: Sequence[str] | None = None,
     without: Sequence[str] = (),
+    drop_gaps: bool = False,
     layout: Layout | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Table:
@@ -214,6 +224,10 @@ def read_table(
         What to take, in this order. By default every column, and all must hold numbers.
     without : sequence of str
         Which not to take where `columns` are left open.
+    drop_gaps : bool
+        Drop rows in which a column to be taken has a missing or infinite value, instead of
+        refusing the file. The promise then holds between tables with as many complete rows: it
+        hides what a row holds, and not whether it is complete.
     layout : Layout, optional
         How a CSV file is written.
     max_bytes : int
@@ -235,12 +249,34 @@ def read_table(
     else:
         chosen = list(columns)
         check_choice(chosen, file.names)
-    rows = file.numbers(chosen, asked=columns is not None)
+    rows = file.numbers(chosen, asked=columns is not None, gaps=drop_gaps)
     if not len(rows):
         raise InvalidInput("the file has column names but no rows of data")
+    if drop_gaps:
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        if not len(rows):
+            raise InvalidInput(
+                f"every row has a gap in one of {listed(chosen)}: choose fewer columns"
+            )
     rows.setflags(write=False)
     left_out = tuple(name for name in file.names if name not in chosen)
     return Table(rows, tuple(chosen), left_out, file.reading)
+
+
+def numbers_with_gaps(
+    source: str | Path | bytes,
+    columns: Sequence[str],
+    *,
+    layout: Layout | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Array:
+    """The chosen columns (n, d) with nan or inf where they hold no finite number. NOT private.
+
+    For the holder of the data, who wants to know where gaps are.
+    """
+    file = _opened(file_bytes(source, max_bytes=max_bytes), layout)
+    check_choice(columns, file.names)
+    return file.numbers(columns, asked=True, gaps=True)
 
 
 def column_names(
@@ -376,8 +412,8 @@ class _File(abc.ABC):
         self.names, self.reading = names, reading
 
     @abc.abstractmethod
-    def numbers(self, chosen: Sequence[str], *, asked: bool) -> Array:
-        """The columns as finite numbers (n, d), or an error.
+    def numbers(self, chosen: Sequence[str], *, asked: bool, gaps: bool = False) -> Array:
+        """The columns as finite numbers (n, d), or an error; with `gaps`, not all of them finite.
 
         Where nobody asked for these columns, all of them are to be taken, and one that holds
         something else is not left out: whether it would be could hang on one cell.
@@ -450,7 +486,7 @@ class _Parquet(_File):
             check_names(names, "give the columns names in words, and write the file again")
         super().__init__(names, Reading("Parquet"))
 
-    def numbers(self, chosen: Sequence[str], *, asked: bool) -> Array:
+    def numbers(self, chosen: Sequence[str], *, asked: bool, gaps: bool = False) -> Array:
         kinds = self.kinds(chosen)
         if not asked and (text := [name for name in chosen if kinds[name] != "numbers"]):
             raise InvalidInput(_unasked(text, chosen))
@@ -461,7 +497,7 @@ class _Parquet(_File):
             if kinds[name] != "numbers":
                 _refuse_text(column, name)
             values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-            rows[:, j] = _finite(values, name)
+            rows[:, j] = values if gaps else _finite(values, name)
         return rows
 
     def values(self, name: str) -> Any:
@@ -580,7 +616,7 @@ class _Csv(_File):
         decimal = layout.decimal or ("." if separator == "," else ".,")
         super().__init__(names, Reading("CSV", separator, decimal, named, encoding))
 
-    def numbers(self, chosen: Sequence[str], *, asked: bool) -> Array:
+    def numbers(self, chosen: Sequence[str], *, asked: bool, gaps: bool = False) -> Array:
         for sign in self._decimals:
             try:
                 table = self._read(chosen, pa.float64(), sign)
@@ -589,7 +625,8 @@ class _Csv(_File):
             rows = np.empty((table.num_rows, len(chosen)))
             for j, name in enumerate(chosen):
                 values = table.column(name).to_numpy(zero_copy_only=False)
-                rows[:, j] = _finite(values, name, f" (data row 1 is line {self._before + 1:,})")
+                where = f" (data row 1 is line {self._before + 1:,})"
+                rows[:, j] = values if gaps else _finite(values, name, where)
             return rows
         raise InvalidInput(self._complaint(chosen, asked=asked))
 

@@ -95,7 +95,7 @@ def comparison_figure(
     here : float
         The place that the other figure goes through, marked by an upright line.
     ticks : sequence of float
-        Where the axis has numbers.
+        Where the axis has numbers. It reaches over all of them, so it stays while curves grow.
     legend : bool
     height : int
         Pixels.
@@ -128,7 +128,7 @@ def comparison_figure(
     figure.update_yaxes(
         title_text=up, type="log", range=[low, top], tickvals=values, ticktext=texts
     )
-    xs = [point.x for curve in curves for point in curve.points] or [here]
+    xs = [here, *ticks, *(point.x for curve in curves for point in curve.points)]
     margin = 0.06 * max(0.5, math.log10(max(xs) / min(xs)))
     figure.update_xaxes(
         title_text=across,

@@ -42,6 +42,7 @@ __all__ = [
     "ghosts_label",
     "mixtures_figure",
     "thinned",
+    "wider_across",
 ]
 
 
@@ -195,6 +196,16 @@ def mixtures_figure(
             figure.update_yaxes(scaleanchor="x", scaleratio=1)
     dressed(figure, height)
     return figure
+
+
+def wider_across(rows: Array) -> tuple[int, int]:
+    """The two columns of rows (n, 2) in the order that fills a wide picture.
+
+    Where both axes get the same scale, the column that reaches further lies across.
+    """
+    spans = np.ptp(rows, axis=0)
+    equal = spans.min() > 0 and spans.max() / spans.min() <= _EQUAL_UP_TO
+    return (1, 0) if equal and spans[1] > spans[0] else (0, 1)
 
 
 def _dimension(data: Array | None, mixtures: Iterable[Mixture]) -> int:

@@ -49,6 +49,7 @@ def error_curve(
     *,
     here: float,
     nonprivate: float | None = None,
+    span: Sequence[float] = (),
     height: int = 250,
 ) -> go.Figure:
     """Errors against epsilon, both on log scales, with a dot where one is.
@@ -60,6 +61,8 @@ def error_curve(
         The epsilon on screen.
     nonprivate : float, optional
         The error without privacy: a line.
+    span : sequence of float
+        Epsilons that the axis reaches over in any case, tried or not.
     height : int
         Pixels.
 
@@ -71,12 +74,13 @@ def error_curve(
     if not tried:
         raise InvalidInput("tried must hold at least one epsilon, got none")
     points = sorted(tried, key=lambda point: point.epsilon)
+    low, high = (f([*span, *(point.epsilon for point in points)]) for f in (min, max))
     figure = go.Figure()
     errors = [point.error for point in points]
-    for low, high in _refused_spans(points):
-        figure.add_vrect(x0=low, x1=high, fillcolor=_REFUSED, line_width=0, layer="below")
+    for left, right in _refused_spans(points):
+        figure.add_vrect(x0=left, x1=right, fillcolor=_REFUSED, line_width=0, layer="below")
         figure.add_annotation(
-            x=(math.log10(low) + math.log10(high)) / 2,
+            x=(math.log10(left) + math.log10(right)) / 2,
             y=0.5,
             yref="paper",
             text="refused",
@@ -86,7 +90,7 @@ def error_curve(
         )
     if nonprivate is not None and nonprivate > 0:
         figure.add_scatter(
-            x=[points[0].epsilon, points[-1].epsilon],
+            x=[low, high],
             y=[nonprivate] * 2,
             mode="lines",
             name="Without privacy",
@@ -123,7 +127,6 @@ def error_curve(
     figure.update_layout(
         legend={"orientation": "v", "x": 1, "y": 1, "xanchor": "right", "yanchor": "top"}
     )
-    low, high = points[0].epsilon, points[-1].epsilon
     ticks = [tick for tick in (0.1, 0.3, 1, 3, 10) if low <= tick <= high]
     figure.update_xaxes(
         title_text="privacy budget ε",
@@ -161,7 +164,7 @@ def _refused_spans(points: Sequence[Tried]) -> list[tuple[float, float]]:
 
 
 def promises_figure(
-    tried: Sequence[Tried],
+    tried: Sequence[Tried | float],
     rows: npt.ArrayLike,
     *,
     true: Mixture | None = None,
@@ -173,8 +176,8 @@ def promises_figure(
 
     Parameters
     ----------
-    tried : sequence of Tried
-        One small picture each.
+    tried : sequence of Tried or float
+        One small picture each; a number is an epsilon of which nothing is known yet.
     rows : array-like (n, d)
         Shown as some dots; two columns or more.
     true : Mixture, optional
@@ -186,17 +189,16 @@ def promises_figure(
         Pixels.
     """
     data = finite_array(rows, "rows", (None, None))
-    titles = [
-        f"<b>ε = {one.epsilon:g}</b>" if one.epsilon == here else f"ε = {one.epsilon:g}"
-        for one in tried
-    ]
+    promises = [one.epsilon if isinstance(one, Tried) else one for one in tried]
+    titles = [f"<b>ε = {one:g}</b>" if one == here else f"ε = {one:g}" for one in promises]
     figure = make_subplots(1, len(tried), subplot_titles=titles, horizontal_spacing=0.02)
     for number, one in enumerate(tried, 1):
-        layers = [(PRIVATE, one.private), (TRUE, true)]
+        private = one.private if isinstance(one, Tried) else None
+        layers = [(PRIVATE, private), (TRUE, true)]
         _add_cell(figure, (1, number), data, layers, axes)
-        if one.private is None:
+        if private is None:
             figure.add_annotation(
-                text="refused",
+                text="refused" if isinstance(one, Tried) else "…",
                 row=1,
                 col=number,
                 x=0.5,

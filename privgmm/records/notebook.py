@@ -154,6 +154,8 @@ class FileRows:
         How a CSV file is written.
     seed : int or None
         Repeats the noise that undoes rounding; None for fresh noise.
+    drop_gaps : bool
+        Whether rows with missing values are dropped.
     """
 
     path: str
@@ -161,12 +163,14 @@ class FileRows:
     jitter: tuple[tuple[str, float], ...] = ()
     layout: Layout = dataclasses.field(default_factory=Layout)
     seed: int | None = None
+    drop_gaps: bool = False
 
     def load(self) -> Dataset:
         """Read it."""
         return load_table(
             self.path,
             columns=self.columns,
+            drop_gaps=self.drop_gaps,
             jitter=dict(self.jitter),
             rng=self.seed,
             **self.layout.said,
@@ -177,7 +181,8 @@ class FileRows:
         columns = pprint.pformat(list(self.columns), width=_WIDTH - 10)
         steps = pprint.pformat(dict(self.jitter), width=_WIDTH - 9, sort_dicts=False)
         jitter = f"jitter = {steps}  # public steps of columns on a grid\n" if self.jitter else ""
-        more = "".join(f", {name}={value!r}" for name, value in self.layout.said.items())
+        more = ", drop_gaps=True" if self.drop_gaps else ""
+        more += "".join(f", {name}={value!r}" for name, value in self.layout.said.items())
         if self.jitter:
             more += ", jitter=jitter" + ("" if self.seed is None else f", rng={self.seed}")
         return (

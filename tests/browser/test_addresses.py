@@ -14,11 +14,12 @@ pytestmark = pytest.mark.browser
 
 
 ADDRESSES: dict[str, tuple[str, bool]] = {
-    "": ("What does privacy cost here?", True),
+    "": ("Learn clusters from people's data, reveal nobody", True),
     "Look_again": ("Look again, for free", True),
     "How_it_works": ("How it works", True),
     "Theorem_1_8": ("How far apart are two Gaussians?", True),
     "Planner": ("How many rows do I need?", True),
+    "Compare": ("Who learns it best?", True),
     "Audit": ("Do I believe it?", True),
     "Ledger": ("What has been spent?", False),
 }

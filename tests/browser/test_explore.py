@@ -150,7 +150,7 @@ def test_two_browsers_do_not_see_each_other(browser: Browser, address: str, tmp_
     theirs.goto(f"{address}/?source=Upload&method=Paper")
     settle(theirs, picture=False)
     expect(theirs.get_by_text("Choose data to begin")).to_be_visible()
-    for words in ("heights", "secret.csv", "guarantee at work", "answer so far"):
+    for words in ("heights", "secret.csv", "guarantee at work", "release so far"):
         expect(theirs.get_by_text(words)).to_have_count(0)
     first.close()
     second.close()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 def press_release(page: Page, answer: str) -> None:
     # once the page has come to rest, so that the click meets the button
-    expect(page.get_by_text("you have 10,000")).to_be_visible()
+    expect(page.get_by_text("you have 10,000").first).to_be_visible()
     settle(page)
     page.get_by_role("button", name="Release", exact=True).click()
     expect(page.get_by_text(answer)).to_be_visible()
@@ -42,7 +42,7 @@ def test_spend_look_and_cap(browser: Browser, address: str, artifacts: Path) -> 
     expect(page.get_by_text("no account to show")).to_be_visible()
     page.goto(f"{address}/?method=Paper&n=10%2C000&epsilon=4")
     settle(page)
-    press_release(page, "1 answer so far from these rows")
+    press_release(page, "1 release so far")
     turn_to(page, "Ledger")
     numbers = page.locator("[data-testid='stMetricValue']")
     # together, sum of the parts, guessed right, answers

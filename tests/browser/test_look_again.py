@@ -88,7 +88,8 @@ def test_look_again_from_a_receipt_alone(
         ("Synthetic rows", "Nobody's rows"),
     ):
         page.get_by_role("radio", name=view, exact=True).click()
-        expect(page.get_by_text(sign).first).to_be_visible()
+        # not in the sidebar: its glossary explains the same words
+        expect(page.get_by_test_id("stMain").get_by_text(sign).first).to_be_visible()
         settle(page)
         expect(page.locator(".main-svg .trace, .main-svg .hm").first).to_be_attached()
     # there are no rows here that could be shown

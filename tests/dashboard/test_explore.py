@@ -20,6 +20,7 @@ from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.explore import controls, rehearsal
 from privgmm.dashboard.explore import page as explore
+from privgmm.dashboard.explore import page as explore_page
 from privgmm.dashboard.explore import release_job as running
 from privgmm.dashboard.explore.feasibility import Feasibility, feasibility_of
 from privgmm.dashboard.explore.picture import BANDS
@@ -131,6 +132,29 @@ def refused() -> AppTest:
 def released() -> AppTest:
     """A release: the lifted method with enough rows, a generous budget and known noise."""
     return _press(_open(method="Lifted", epsilon="8", seeded="true", n="30,000"))
+
+
+def _released_once(app: AppTest) -> None:
+    if "explore_running" in app.session_state:
+        _running(app).job.problem(timeout=120)
+        app.run()
+    app.run()
+    assert not app.exception
+    assert _spends(app) == 1
+
+
+def test_a_click_whose_call_was_forgotten_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it comes while the page is drawn again, and the button has not been reached."""
+    monkeypatch.setattr(explore_page, "_note_click", lambda: None)
+    app = _open(method="Paper", n="10,000")
+    _released_once(app.button(key="release").click().run())
+
+
+def test_a_click_that_the_button_forgot_counts_once() -> None:
+    """As where another run begins after the call, and before the button is reached."""
+    app = _open(method="Paper", n="10,000")
+    app.session_state["explore_clicked"] = True
+    _released_once(app.run())
 
 
 def test_nothing_is_drawn_before_the_button() -> None:
@@ -249,8 +273,8 @@ def test_releases_add_up(refused: AppTest) -> None:
     once = _shown(refused).outcome.result.budget.epsilon
     _press(refused)
     assert _spends(refused) == 2
-    assert "2 answers so far from these rows in this session" in _words(refused)
-    assert f"used in all: ε = {2 * once:.4g}, δ = 2 × 10⁻⁶" in _words(refused)
+    said = f"2 releases so far; ε used: {2 * once:.3g}**, δ used: 2 × 10⁻⁶ in this session"
+    assert said in _words(refused)
 
 
 def test_seeded_noise_says_so_and_repeats(refused: AppTest) -> None:
@@ -561,7 +585,6 @@ def _bomb() -> bytes:
         ("ragged.csv", b"a,b\n1,2\n3\n", "data row 2 (line 3) has 1 cells"),
         ("words.csv", b"a,b\nx,y\nu,v\n", "no column holds numbers"),
         ("person.csv", b"1.5,2\n3,4\n", "may be the first row of data"),
-        ("holes.csv", b"a,b\n1,\n3,4\n", "1 missing"),
         ("packed.csv", b"\x1f\x8b\x08\x00", "compressed file is damaged"),
         ("binary.csv", b"\x00\x01\x02\x03" * 9, "binary data"),
         ("damaged.parquet", b"PAR1 nothing more", "damaged"),
@@ -593,21 +616,54 @@ def test_awkward_files_are_read(uploading: AppTest, content: bytes, names: list[
     assert _columns(uploading).options == names
 
 
-def test_no_column_is_left_out_because_of_one_cell(uploading: AppTest) -> None:
-    """What is preset are names, so a word in a cell is an error, and the person decides."""
-    rows = "\n".join(f"{i},{i * i % 7},{'oops' if i == 30 else i},*some*one" for i in range(50))
-    content = f"a,b,c,name\n{rows}".encode()
-    uploading.file_uploader(key="file").set_value(("people.csv", content, "text/csv")).run()
-    assert _columns(uploading).options == ["a", "b", "c", "name"]
-    assert _columns(uploading).value == ["a", "b", "c"]
-    assert "data row 31 (line 32) holds 'oops'" in uploading.error[0].value
-    assert "No numbers in 'name'" in _words(uploading)
-    _columns(uploading).set_value(["a", "b"]).run()
+def _rows_of_people(n: int = 50) -> bytes:
+    lines = (
+        f"{i},{i * i % 7 + 0.5},{'oops' if i == 30 else i},*some*one,3,{i % 11},"
+        f"{'' if i in (4, 9) else i / 3}"
+        for i in range(n)
+    )
+    return ("nr,b,c,name,same,age,weight\n" + "\n".join(lines)).encode()
+
+
+def test_columns_that_can_be_taken_as_they_are_come_first(uploading: AppTest) -> None:
+    """The others are named with what is wrong, and the person decides."""
+    file = ("people.csv", _rows_of_people(), "text/csv")
+    uploading.file_uploader(key="file").set_value(file).run()
     assert not uploading.error
-    assert "Column 'a' counts rows or persons" in uploading.warning[0].value
-    assert "Read 50 rows: CSV with commas between cells" in _words(uploading)
+    assert _columns(uploading).options == ["nr", "b", "c", "name", "same", "age"]
+    assert _columns(uploading).value == ["b", "age"]
+    words = _words(uploading)
+    for said in (
+        "'nr' numbers rows or people",
+        "'same' is always the same",
+        "'c' mixes numbers and words",
+        "'name' holds no numbers",
+        "Only whole numbers in 'age'",
+        "Read 50 rows: CSV with commas between cells",
+    ):
+        assert said in words
+    _columns(uploading).set_value(["b", "c"]).run()
+    assert "data row 31 (line 32) holds 'oops'" in uploading.error[0].value
+    _columns(uploading).set_value(["nr", "b"]).run()
+    assert not uploading.error
+    assert "Column 'nr' counts rows or persons" in uploading.warning[0].value
     _columns(uploading).set_value([]).run()
     assert "at least one column" in _words(uploading)
+
+
+def test_rows_with_gaps_are_dropped_only_on_request(uploading: AppTest) -> None:
+    uploading.file_uploader(key="file").set_value(("p.csv", _rows_of_people(), "text/csv")).run()
+    gaps = next(box for box in uploading.radio if box.label.endswith("gaps"))
+    assert gaps.label == "'weight' has gaps"
+    assert gaps.options == ["Leave out", "Drop 2 rows"]
+    assert gaps.value == "Leave out"
+    gaps.set_value("Drop 2 rows").run()
+    assert not uploading.error
+    assert _columns(uploading).value == ["b", "age", "weight"]
+    assert "Read 48 rows, 2 with gaps dropped" in _words(uploading)
+    # columns that have none keep every row
+    _columns(uploading).set_value(["b", "age"]).run()
+    assert "Read 50 rows: " in _words(uploading)
 
 
 def test_a_file_without_names_is_read_on_request(uploading: AppTest) -> None:

@@ -255,7 +255,7 @@ def test_an_upload_meets_its_account_in_another_session_whatever_its_name_and_co
     assert file_fingerprint(content).encode() not in path.read_bytes()
     again = upload(content, "renamed.csv")
     _box(again, "columns_").set_value(["b"]).run()
-    assert "1 answer so far from these rows, released or refused; used in all: ε" in words(again)
+    assert "1 release so far; ε used: " in words(again)
     turn_to(again, LEDGER)
     assert len(again.dataframe[0].value) == 1
     assert "kept on this machine" in words(again)

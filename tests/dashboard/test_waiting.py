@@ -42,3 +42,55 @@ def test_runs_of_a_session_take_turns() -> None:
     """Else a run on its way out may write its page over the one that was clicked."""
     settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
     assert settings["runner"]["fastReruns"] is False
+
+
+LEFT = """
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from privgmm.dashboard.shared.jobs import place_clock
+
+place_clock()
+st.session_state["drawn"] = [*st.session_state.get("drawn", []), "left"]
+if "from" not in st.session_state:
+    st.session_state["from"] = get_script_run_ctx().page_script_hash
+    st.switch_page("pages/next.py", query_params={"b": ["3", "4"]})
+"""
+
+NEXT = """
+from concurrent.futures import Future
+import streamlit as st
+from streamlit.runtime.scriptrunner import RerunData, get_script_run_ctx
+from privgmm.dashboard.shared.jobs import place_clock, watch
+
+place_clock()
+answer = Future()
+answer.set_result(None)
+watch([answer])
+st.session_state["drawn"] = [*st.session_state["drawn"], "next"]
+st.session_state["query"] = {{name: st.query_params.get_all(name) for name in st.query_params}}
+run = get_script_run_ctx()
+if st.session_state["drawn"].count("next") == 1:
+    # the clock's last tick, sent before this page was drawn
+    sent_from = {sent_from}
+    for clock in run.shared.new_fragment_ids.snapshot():
+        run.script_requests.request_rerun(
+            RerunData("{query}", None, sent_from, fragment_id=clock, is_auto_rerun=True)
+        )
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent_from", "query"),
+    # a tick of the page itself finds the answer; of another one, the browser has dropped the page
+    [("run.page_script_hash", "b=3&b=4"), ("st.session_state['from']", "a=1&a=2")],
+)
+def test_a_late_tick_does_not_lead_back(tmp_path: Path, sent_from: str, query: str) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "app.py").write_text(LEFT)
+    (tmp_path / "pages" / "next.py").write_text(NEXT.format(sent_from=sent_from, query=query))
+    app = AppTest.from_file(tmp_path / "app.py", default_timeout=60)
+    app.query_params["a"] = ["1", "2"]
+    app.run()
+    assert not app.exception
+    assert app.session_state["drawn"] == ["left", "next", "next"]
+    assert app.session_state["query"] == {"b": ["3", "4"]}

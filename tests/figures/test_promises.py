@@ -9,7 +9,7 @@ import pytest
 
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
-from privgmm.figures.mixtures import exaggerated, mixtures_figure
+from privgmm.figures.mixtures import exaggerated, mixtures_figure, wider_across
 from privgmm.figures.promises import Tried, error_curve, pairs_figure, promises_figure
 from privgmm.mixture import Mixture
 
@@ -42,6 +42,31 @@ def test_refusals_are_shaded_as_one_zone_up_to_half_way() -> None:
     assert "You are here" not in [trace.name for trace in figure.data]
     with pytest.raises(InvalidInput, match="at least one epsilon"):
         error_curve([], here=1.0)
+
+
+def test_the_axis_reaches_over_what_is_still_to_come() -> None:
+    figure = error_curve(TRIED[2:], here=1.0, nonprivate=0.03, span=(0.1, 10.0))
+    low, high = figure.layout.xaxis.range
+    assert low < -1.0
+    assert high > 1.0
+    assert list(figure.layout.xaxis.tickvals) == [0.1, 0.3, 1, 3, 10]
+
+
+def test_a_promise_not_known_yet_has_its_place() -> None:
+    figure = promises_figure([0.3, *TRIED[2:], 10.0], ROWS, true=TRUTH, here=1.0)
+    texts = [note.text for note in figure.layout.annotations]
+    assert [text for text in texts if "ε" in text] == ["ε = 0.3", "<b>ε = 1</b>", "ε = 3", "ε = 10"]
+    assert texts.count("…") == 2
+    assert sum(trace.name == "Private release" for trace in figure.data) == 2
+
+
+def test_the_wider_column_lies_across_where_scales_are_equal() -> None:
+    rng = np.random.default_rng(0)
+    tall = rng.standard_normal((50, 2)) * [1.0, 3.0]
+    assert wider_across(tall) == (1, 0)
+    assert wider_across(tall[:, ::-1]) == (0, 1)
+    # where each axis has a scale of its own, either fills the picture
+    assert wider_across(tall * [1.0, 1e3]) == (0, 1)
 
 
 def test_each_promise_has_a_picture_and_a_refusal_says_so() -> None:

@@ -1,23 +1,20 @@
-"""The data: chips for a quick choice, and all details of generated, shipped or uploaded rows."""
+"""The data: chips for a quick choice, and all details of generated and shipped rows.
+
+Files that somebody uploads are in `upload`.
+"""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Sequence
-
 import streamlit as st
-from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+from privgmm.dashboard.explore.upload import choose_upload
 from privgmm.dashboard.shared.answers import SIZES
 from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped
 from privgmm.dashboard.shared.made_up import loaded
-from privgmm.data.datasets import GENERATORS, Dataset, load_table, sample_names
-from privgmm.data.fingerprint import file_fingerprint
-from privgmm.data.identifiers import named_identifiers, running_numbers
-from privgmm.data.tables import ColumnKind, Layout, column_kinds, listed
+from privgmm.data.datasets import GENERATORS, sample_names
 from privgmm.errors import InvalidInput
-from privgmm.records.notebook import FileRows, GeneratedRows, SampleRows
+from privgmm.records.notebook import GeneratedRows, SampleRows
 
 __all__ = [
     "GENERATE",
@@ -39,25 +36,6 @@ KINDS = {
     "ill_conditioned": "Needles (ill-conditioned)",
     _CHOSEN: "Choose the separation…",
 }
-_UPLOAD_MB = 200
-_MAX_BYTES = _UPLOAD_MB * 2**20
-_MOST_COLUMNS = 5
-_FIRST_LINES: dict[str, bool | None] = {
-    "Names in words": None,
-    "Names, numbers allowed": True,
-    "A row of data": False,
-}
-_SEPARATORS = {
-    "What parts the names": None,
-    "Comma": ",",
-    "Semicolon": ";",
-    "Tab": "\t",
-    "Bar": "|",
-}
-_DECIMALS = {"As usual for the separator": None, "Point": ".", "Comma": ","}
-_DIGESTS = "explore_digests"
-_SEEDS = "explore_jitter_seeds"
-_KEPT = "explore_upload"
 
 
 _CHIPS: dict[str, dict[str, str | int]] = {
@@ -165,7 +143,7 @@ def choose_data() -> Chosen | None:
         if source == SAMPLE:
             return _sample()
         if source == UPLOAD:
-            return _upload()
+            return choose_upload()
         return _generate()
     except InvalidInput as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
@@ -254,133 +232,3 @@ def _titled(name: str) -> str:
 def _follow_sample() -> None:
     truth = loaded(SampleRows(st.session_state["sample"])).truth
     st.session_state["k"] = 2 if truth is None else truth.n_components
-
-
-def _upload() -> Chosen | None:
-    file = st.file_uploader(
-        "A table of numbers",
-        type=["csv", "tsv", "txt", "parquet", "gz"],
-        key="file",
-        on_change=_forget,
-        max_upload_size=_UPLOAD_MB,
-        help="CSV or Parquet, one row per person. It stays in this session, on this machine.",
-    )
-    if file is None:
-        # Streamlit drops an upload when another page is shown; the session need not.
-        kept = st.session_state.get(_KEPT)
-        if not isinstance(kept, UploadedFile):
-            st.caption(
-                "CSV or Parquet, one row per person. It stays in this session, on this machine."
-            )
-            return None
-        file = kept
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(f"In use: {escaped(file.name)}", width="stretch")
-            st.button("Forget it", key="forget", on_click=_forget, type="tertiary")
-    st.session_state[_KEPT] = file
-    # Reading and hashing 200 MB takes longer than a rerun may: each upload has a number of its
-    # own, so its content is looked at once.
-    digests: dict[str, str] = st.session_state.setdefault(_DIGESTS, {})
-    if file.file_id not in digests:
-        digests[file.file_id] = file_fingerprint(file.getvalue())
-    digest = digests[file.file_id]
-    layout = _layout(digest)
-    kinds = _survey(digest, layout, file)
-    names = list(kinds)
-    if text := [name for name, kind in kinds.items() if kind in ("text", "empty")]:
-        st.caption(f"No numbers in {escaped(listed(text))}.")
-    usual = [name for name in names if name not in text and not named_identifiers([name])]
-    chosen: Sequence[str] = st.multiselect(
-        "Columns to use",
-        names,
-        default=usual[:_MOST_COLUMNS],
-        key=f"columns_{digest}",
-        persist_state="session",
-    )
-    if not chosen:
-        st.info("Choose at least one column.")
-        return None
-    whole: Sequence[str] = st.multiselect(
-        "Recorded in whole numbers",
-        names,
-        key=f"whole_{digest}",
-        persist_state="session",
-        placeholder="None",
-        help="Minutes, ages, counts: fits of blocks chase such values and disagree. Fresh noise "
-        "of up to one half undoes the rounding; it adds 1/12 to a variance and changes nothing in "
-        "the promise. Say what you know of how a column was recorded.",
-    )
-    jitter = tuple((column, 1.0) for column in whole if column in chosen)
-    rows = FileRows(file.name, tuple(chosen), jitter, layout, _seed(digest))
-    dataset = _uploaded(digest, rows, file)
-    st.caption(f"Read {dataset.n_rows:,} rows: {dataset.reading}.")
-    if running := running_numbers(dataset.rows, dataset.columns):
-        st.warning(
-            f"Column {escaped(listed(running))} counts rows or persons. If nothing was measured "
-            "there, take it out.",
-            icon=":material/format_list_numbered:",
-        )
-    return Chosen(dataset, rows, digest)
-
-
-def _layout(digest: str) -> Layout:
-    """How a CSV file is written: public, and never guessed from what single cells hold."""
-    with st.expander("How the file is written", icon=":material/tune:"):
-        st.caption(
-            "For CSV. The first line is published as the names of the columns, so a line with "
-            "numbers in it is not taken for names unasked."
-        )
-        first, separator, decimal = (
-            st.selectbox(label, list(choices), key=f"{label}_{digest}", persist_state="session")
-            for label, choices in (
-                ("First line", _FIRST_LINES),
-                ("Between cells", _SEPARATORS),
-                ("Decimal sign", _DECIMALS),
-            )
-        )
-    return Layout(_FIRST_LINES[first], _SEPARATORS[separator], _DECIMALS[decimal])
-
-
-def _seed(digest: str) -> int:
-    """Draws the noise that undoes rounding: one per file and session, and told to nobody.
-
-    The cache may forget rows that were read; with this they come back as they were. Here every row
-    is a person of its own, so nothing would be lost if somebody knew it.
-    """
-    seeds: dict[str, int] = st.session_state.setdefault(_SEEDS, {})
-    return seeds.setdefault(digest, secrets.randbits(64))
-
-
-def _forget() -> None:
-    """Whoever takes a file away wants it gone."""
-    st.session_state.pop(_KEPT, None)
-
-
-# The file is left out of the cache key on purpose: the digest of all of it stands for it. A key
-# made from a sample of the content would return stale rows after a small change.
-
-
-@st.cache_data(max_entries=4, show_spinner="Reading the file…", scope="session")
-def _survey(digest: str, layout: Layout, _file: UploadedFile) -> dict[str, ColumnKind]:  # noqa: ARG001 - the cache key
-    """What the columns hold, by their names."""
-    kinds = column_kinds(_file.getvalue(), layout=layout, max_bytes=_MAX_BYTES)
-    if all(kind in ("text", "empty") for kind in kinds.values()):
-        raise InvalidInput(f"no column holds numbers; the file has {listed(list(kinds))}")
-    return kinds
-
-
-@st.cache_resource(max_entries=2, show_spinner="Reading the file…", scope="session")
-def _uploaded(
-    digest: str,  # noqa: ARG001 - the cache key
-    rows: FileRows,
-    _file: UploadedFile,
-) -> Dataset:
-    return load_table(
-        _file.getvalue(),
-        columns=rows.columns,
-        jitter=dict(rows.jitter),
-        rng=rows.seed,
-        name=rows.path,
-        max_bytes=_MAX_BYTES,
-        **rows.layout.said,
-    )

@@ -59,7 +59,11 @@ def _draw(known: list[Rehearsal], dataset: Dataset, *, missing: int) -> None:
         st.markdown("**Error against ε**")
         st.plotly_chart(
             error_curve(
-                list(tried.values()), here=here, nonprivate=rehearsal.nonprivate_error, height=250
+                list(tried.values()),
+                here=here,
+                nonprivate=rehearsal.nonprivate_error,
+                span=CURVE_EPSILONS,
+                height=250,
             ),
             key="curve",
             config={"displayModeBar": False},
@@ -76,22 +80,23 @@ def _draw(known: list[Rehearsal], dataset: Dataset, *, missing: int) -> None:
 
 
 def _show_promises(tried: dict[float, Tried], dataset: Dataset, here: float) -> None:
-    ready = [tried[epsilon] for epsilon in PROMISES if epsilon in tried]
+    ready = [tried.get(epsilon, epsilon) for epsilon in PROMISES]
     if dataset.n_features < 2:
         st.caption("Small pictures need two columns or more.")
-        return
-    if not ready:
-        st.caption("Rehearsing…")
         return
     st.plotly_chart(
         promises_figure(ready, dataset.thumbnail, true=dataset.truth, here=here, height=235),
         key="promises",
         config={"displayModeBar": False},
         alt="The rows with the true and the private ellipses, for "
-        + ", ".join(
-            f"ε = {one.epsilon:g}" + (" (refused)" if one.private is None else "") for one in ready
-        ),
+        + ", ".join(_promise_in_words(one) for one in ready),
     )
+
+
+def _promise_in_words(one: Tried | float) -> str:
+    if not isinstance(one, Tried):
+        return f"ε = {one:g} (not known yet)"
+    return f"ε = {one.epsilon:g}" + (" (refused)" if one.private is None else "")
 
 
 def _in_words(tried: dict[float, Tried], rehearsal: Rehearsal) -> str:

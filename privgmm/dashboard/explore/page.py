@@ -40,7 +40,7 @@ from privgmm.dashboard.shared.accounts import account_of
 from privgmm.dashboard.shared.answers import fewest_rows
 from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
-from privgmm.dashboard.shared.jobs import is_known, patience, still_open, watch
+from privgmm.dashboard.shared.jobs import is_known, patience, redraw, still_open, watch
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     Writer,
@@ -65,6 +65,7 @@ _SHELVES = ("Basics", "Data", "More")
 _AT_ONCE = 0.25
 """Seconds to wait for a rehearsal, rather than draw the picture twice."""
 _KEPT = "explore_rehearsed"
+_CLICKED = "explore_clicked"
 _REHEARSAL, _RELEASE = "Rehearsal of these settings", "Your last release"
 
 
@@ -76,6 +77,8 @@ def page() -> None:
     )
     collect()
     rail, picture = st.container(key="explore").columns([1, 2.6])
+    # across the whole page; on a phone, after the controls
+    below = st.container(key="below")
     with rail:
         shelves = _show_shelves()
         with shelves["Basics"]:
@@ -112,7 +115,7 @@ def page() -> None:
             if running() is not None:
                 show_running()
             show_note()
-        pending += _show_results(settings, chosen, band)
+        pending += _show_results(settings, chosen, band, below)
     with link:
         # Last, when every widget of the page has its value.
         source = st.session_state.get("source")
@@ -146,23 +149,35 @@ def _show_shelves() -> dict[str, DeltaGenerator]:
 
 
 def _show_button(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:
-    """Release, and the plan in words beside it."""
+    """Release, and the plan in words beside it.
+
+    A click may come while the page is being drawn again. Streamlit then forgets what to call for
+    widgets that were not drawn yet, and it forgets a click if it draws anew before the button is
+    reached. So both are asked: the note that the call leaves, and the button itself.
+    """
+    disabled = bool(known.blocked) or settings.most_components is not None or running() is not None
     buttons = st.container(horizontal=True, vertical_alignment="center", key="buttons")
-    buttons.button(
+    clicked = buttons.button(
         "Release",
         type="primary",
         icon=":material/shield_lock:",
-        disabled=bool(known.blocked)
-        or settings.most_components is not None
-        or running() is not None,
+        disabled=disabled,
         key="release",
-        on_click=start,
-        args=(settings, chosen),
+        on_click=_note_click,
         width="stretch",
         help="Draws the noise, once, and spends the budget: also if the answer is “refused”.",
     )
+    noted = st.session_state.pop(_CLICKED, False)
+    if (clicked or noted) and not disabled:
+        start(settings, chosen)
+        # at once, so that the button cannot be pressed twice
+        redraw()
     with buttons:
         show_plan(known)
+
+
+def _note_click() -> None:
+    st.session_state[_CLICKED] = True
 
 
 def _show_troubles(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:
@@ -188,7 +203,7 @@ def _scene(settings: state.Settings, dataset: Dataset) -> str:
 
 
 def _show_results(
-    settings: state.Settings, chosen: Chosen, band: DeltaGenerator
+    settings: state.Settings, chosen: Chosen, band: DeltaGenerator, below: DeltaGenerator
 ) -> list[Future[Any]]:
     """Verdict, picture and what belongs to them; gives back answers that are still under way."""
     last = state.shown()
@@ -210,7 +225,7 @@ def _show_results(
             )
         return _show_release(last, band)
     if is_made_up(rows) and rehearses and revealed():
-        return _show_rehearsal(scene_of(settings, rows), chosen.dataset, band)
+        return _show_rehearsal(scene_of(settings, rows), chosen.dataset, band, below)
     with band:
         lesson = current_lesson()
         first = lesson is not None and lesson.waits and not revealed()
@@ -237,7 +252,9 @@ def _prefers_release(changes: list[str]) -> bool:
     return seen == _RELEASE
 
 
-def _show_rehearsal(scene: Scene, dataset: Dataset, band: DeltaGenerator) -> list[Future[Any]]:
+def _show_rehearsal(
+    scene: Scene, dataset: Dataset, band: DeltaGenerator, below: DeltaGenerator
+) -> list[Future[Any]]:
     answer = asked(scene)
     patience([answer], _AT_ONCE)
     found: Rehearsal | None = answer.result() if is_known(answer) else None
@@ -256,7 +273,9 @@ def _show_rehearsal(scene: Scene, dataset: Dataset, band: DeltaGenerator) -> lis
         show_band(of_rehearsal(found, real=dataset.truth is None))
     ghosts, pending = cloud(scene) if CLOUD in layers() and not found.problem else ([], [])
     show_picture(_drawn(found, dataset, ghosts))
-    return [*pending, *show_other_promises(found, dataset)]
+    with below:
+        pending += show_other_promises(found, dataset)
+    return pending
 
 
 def _drawn(rehearsal: Rehearsal, dataset: Dataset, ghosts: list[Any] | None = None) -> Drawn:

@@ -14,6 +14,7 @@ from privgmm.figures.mixtures import (
     figure_alt_text,
     ghosts_label,
     mixtures_figure,
+    wider_across,
 )
 from privgmm.figures.promises import pairs_figure
 from privgmm.mixture import Mixture
@@ -94,7 +95,7 @@ def show_picture(drawn: Drawn) -> None:
 
 def _choose_axes(dataset: Dataset) -> tuple[int, int]:
     if dataset.n_features < 3:
-        return (0, 1)
+        return wider_across(dataset.thumbnail) if dataset.n_features == 2 else (0, 1)
     left, right = st.columns(2)
     first = left.selectbox("Across", dataset.columns, 0, key="across", bind="query-params")
     others = [name for name in dataset.columns if name != first]

@@ -10,7 +10,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from privgmm.dashboard.shared.format import count_in_words, method_title, times_short
+from privgmm.dashboard.shared.format import (
+    count_in_words,
+    method_title,
+    number_in_words,
+    times_short,
+)
 from privgmm.dashboard.shared.state import Shown
 from privgmm.data.datasets import Dataset
 from privgmm.distances.parameters import dist_gmm, matched
@@ -85,7 +90,8 @@ def _show_misfit(result: Release) -> None:
     if result.misfit <= MISFIT:
         st.caption(
             f":material/done: {what} explains the rows to within the noise. Its misfit is "
-            f"{result.misfit:.1f}; up to {MISFIT:g} may be noise. That may be shared too."
+            f"{number_in_words(result.misfit, 2)}; up to {MISFIT:g} may be noise. That may be "
+            "shared too."
         )
     else:
         st.warning(

@@ -20,6 +20,7 @@ from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.shared.accounts import Account, accounts_to_show
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
 from privgmm.dashboard.shared.layout import frame
+from privgmm.dashboard.shared.lessons import show_link
 from privgmm.dashboard.shared.sliders import DELTAS
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.figures.ledger import spending_alt_text, spending_figure
@@ -58,7 +59,7 @@ _ASKED = "ledger_cap_asked"
 
 def page() -> None:
     """Draw the page."""
-    frame(
+    link = frame(
         "What has been spent?",
         "Every answer about a data set costs privacy, and the costs add up. This is the account.",
     )
@@ -82,6 +83,9 @@ def page() -> None:
     with right.container(border=True, height="stretch"):
         st.markdown("**Why the total is less than the sum**")
         st.markdown(_TOTAL)
+    with link:
+        # the account belongs to the session: the address holds none of it
+        show_link({})
 
 
 def _choose() -> Account | None:
@@ -367,10 +371,11 @@ def show_spent(account: Account) -> None:
             f"these rows{where}."
         )
     else:
-        answers = "1 answer" if standing.spends == 1 else f"{standing.spends} answers"
+        count = standing.spends
         words = (
-            f"{answers} so far from these rows{where}, released or refused; used in all: "
-            f"{_budget(standing.total)}."
+            f"**{count} release{'s' * (count != 1)} so far; ε used: "
+            f"{number_in_words(standing.total.epsilon, 3)}**, "
+            f"δ used: {number_in_words(standing.total.delta)}{where}. Refusals count too."
         )
         last = account.entries[-1].method
         if last in registry.choices() and (why := registry.get(last).spends_less):

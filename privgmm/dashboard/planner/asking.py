@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from privgmm.dashboard.planner.solve import ALPHA, EPSILON, ROWS, Asked
-from privgmm.dashboard.shared.format import all_of, count_in_words
+from privgmm.dashboard.shared.format import all_of, count_in_words, number_in_words
 from privgmm.dashboard.shared.layout import slider_ends
 from privgmm.dashboard.shared.lessons import Writer
 from privgmm.dashboard.shared.sliders import (
@@ -126,7 +126,7 @@ def asked_in_words(asked: Asked) -> str:
     Examples
     --------
     >>> asked_in_words(Asked(ROWS, PlanRequest(n_components=2, n_features=3, alpha=0.5)))
-    '2 components, 3 columns, ε = 1, δ = 1e-06, α = 0.5. Unknown: rows.'
+    '2 components, 3 columns, ε = 1, δ = 10⁻⁶, α = 0.5. Unknown: rows.'
     """
     request = asked.request
     parts = [f"{request.n_components} components", f"{request.n_features} columns"]
@@ -134,7 +134,7 @@ def asked_in_words(asked: Asked) -> str:
         parts.append(f"{count_in_words(request.rows)} rows")
     if asked.solve != EPSILON:
         parts.append(f"ε = {request.epsilon:g}")
-    parts.append(f"δ = {request.delta:g}")
+    parts.append(f"δ = {number_in_words(request.delta)}")
     if asked.solve != ALPHA:
         parts.append(f"α = {request.alpha:g}")
     if request.smallest_weight is not None:

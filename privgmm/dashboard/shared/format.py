@@ -52,10 +52,12 @@ def number_in_words(value: float, digits: int = 4) -> str:
     --------
     >>> number_in_words(1e-6), number_in_words(2.5e-7), number_in_words(-4.01239)
     ('10⁻⁶', '2.5 × 10⁻⁷', '−4.012')
-    >>> number_in_words(123456.0), number_in_words(0.5), number_in_words(0.01234567, 2)
-    ('123,500', '0.5', '0.012')
+    >>> number_in_words(123456.0), number_in_words(0.01234567, 2), number_in_words(-0.0)
+    ('123,500', '0.012', '0')
     """
-    if value == 0 or not math.isfinite(value):
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
         return f"{value:.0f}"
     lead, exponent = f"{abs(value):.{digits - 1}e}".split("e")
     power, sign = int(exponent), "−" if value < 0 else ""

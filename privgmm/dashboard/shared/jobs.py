@@ -198,6 +198,11 @@ class Line:
         self._last: dict[Hashable, int] = {}
         self._moved = threading.Condition()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a turn."""
+        return len(self._waiting)
+
     @contextlib.contextmanager
     def turn(self, owner: Hashable, ticket: Ticket) -> Iterator[None]:
         """Wait for a turn, telling the place in the line, and give it back at the end.
@@ -439,6 +444,16 @@ class _Drawn(threading.local):
 _DRAWN = _Drawn()
 _TICK = 0.4
 """Seconds between two looks at what is under way."""
+_SLOWEST = 1.0
+
+
+def _pace(waiting: int) -> float:
+    """Seconds between two looks while so many wait for a turn: looking takes time from the work.
+
+    >>> _pace(0), _pace(4), _pace(100)
+    (0.4, 0.6, 1.0)
+    """
+    return min(_SLOWEST, round(_TICK * (1 + waiting / 8), 2))
 
 
 def place_clock() -> None:
@@ -446,7 +461,8 @@ def place_clock() -> None:
 
     A part that redraws itself by the clock is a fragment, and its browser may send one more tick
     when the page has been drawn without it: the server then logs that there is no such fragment.
-    There is one clock for all parts of all pages, so a late tick finds it, and does nothing.
+    There is one clock for all parts of all pages, so a late tick finds it. One that was sent from
+    the page before makes the browser drop what it shows, so this page is then drawn once more.
     """
     _DRAWN.place, _DRAWN.pending, _DRAWN.painters = st.empty(), (), ()
     _wind(None)
@@ -455,10 +471,42 @@ def place_clock() -> None:
 def _wind(seconds: float | None, paint: Callable[[], None] | None = None) -> None:
     if _DRAWN.place is not None:
         with _DRAWN.place:
-            st.fragment(_tick, run_every=seconds)(_DRAWN.pending, _DRAWN.painters, paint)
+            st.fragment(_tick, run_every=seconds)(
+                _this_address(), _DRAWN.pending, _DRAWN.painters, paint
+            )
+
+
+class _Address(NamedTuple):
+    """A page and what its address holds.
+
+    Parameters
+    ----------
+    page : str or None
+        What Streamlit tells pages apart by.
+    query : dict of str to list of str
+    """
+
+    page: str | None
+    query: dict[str, list[str]]
+
+
+def _this_address() -> _Address:
+    """Of the page that is drawn, or that a tick was sent from."""
+    context = get_script_run_ctx()
+    query = {name: st.query_params.get_all(name) for name in st.query_params}
+    return _Address(None if context is None else context.page_script_hash, query)
+
+
+def _draw_instead(address: _Address) -> None:
+    """Draw this page, and not the one that the run is about."""
+    context = get_script_run_ctx()
+    pages = {} if context is None else context.pages_manager.get_pages()
+    if address.page in pages:
+        st.switch_page(pages[address.page]["script_path"], query_params=address.query)
 
 
 def _tick(
+    drawn: _Address,
     pending: Sequence[Future[Any]],
     painters: Sequence[Callable[[], None]],
     newest: Callable[[], None] | None,
@@ -467,6 +515,8 @@ def _tick(
     context = get_script_run_ctx()
     st.html(_NOTHING)
     ticking = context is not None and bool(context.fragment_ids_this_run)
+    if ticking and _this_address().page != drawn.page:
+        _draw_instead(drawn)
     if ticking and any(answer.done() for answer in pending):
         redraw()
     for paint in painters:
@@ -487,7 +537,7 @@ def repaint(paint: Callable[[], None]) -> None:
     It draws into a place of its own (``st.empty``), and may call `redraw`.
     """
     _DRAWN.painters += (paint,)
-    _wind(_TICK, paint)
+    _wind(_pace(HEAVY.waiting), paint)
 
 
 def beside(key: Hashable, work: Callable[[], T], saying: str) -> T | None:

@@ -45,6 +45,7 @@ _SECONDS_FIRST = 2.0
 _LOOK = """
 <style>
 .block-container { padding: 3.7rem 2.5rem 4rem 2.5rem; max-width: 1500px; }
+@media (max-width: 1200px) { .block-container { padding-top: 4.1rem; } }
 .privgmm-ends { display: flex; justify-content: space-between; font-size: 0.8rem;
   opacity: 0.75; margin: -0.9rem 0 0.4rem 0; }
 [data-testid="stMetricValue"] { font-size: 1.45rem; }
@@ -146,9 +147,6 @@ def frame(title: str, lead: str) -> DeltaGenerator:
     """
     st.set_page_config(page_title=f"{title} · privgmm", page_icon=_TAB, layout="wide")
     st.html(_LOOK)
-    projector = bool(st.session_state.get("projector")) or _said("projector")
-    if projector:
-        st.html(_PROJECTOR)
     with st.sidebar:
         place_clock()
         st.markdown("### :material/shield_lock: privgmm")
@@ -157,7 +155,7 @@ def frame(title: str, lead: str) -> DeltaGenerator:
             st.page_link(page.path, label=page.label, icon=page.icon)
         show_lessons()
         show_glossary()
-        st.toggle(
+        projector = st.toggle(
             "Projector: large type",
             key="projector",
             bind="query-params",
@@ -170,6 +168,8 @@ def frame(title: str, lead: str) -> DeltaGenerator:
             "Arbas, Ashtiani and Liaw, *Polynomial Time and Private Learning of Unbounded "
             "Gaussian Mixture Models* (2023). Everything runs on this machine; no data leaves it."
         )
+    if projector:
+        st.html(_PROJECTOR)
     _start_compiling()
     pin_question()
     row = st.container(horizontal=True, vertical_alignment="center", key="top")
@@ -181,11 +181,6 @@ def frame(title: str, lead: str) -> DeltaGenerator:
         )
     st.markdown(lead)
     return place
-
-
-def _said(name: str) -> bool:
-    """Whether the address turns something on, before its widget is drawn."""
-    return st.query_params.get(name) == "true"
 
 
 def _leave() -> None:

@@ -1,0 +1,274 @@
+"""A file that somebody uploads: which of its columns to take, and what to do about their gaps.
+
+What is said of columns here (gaps, constants, numbers of rows) hangs on single cells: it is for the
+holder of the data. What a choice tells the public is said beside the choice.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from privgmm.dashboard.shared.chosen import Chosen
+from privgmm.dashboard.shared.format import all_of, escaped
+from privgmm.data.datasets import Dataset, load_table
+from privgmm.data.fingerprint import file_fingerprint
+from privgmm.data.survey import Column, rows_with_gaps, survey
+from privgmm.data.tables import DROPPING, Layout, listed
+from privgmm.errors import InvalidInput
+from privgmm.records.notebook import FileRows
+
+__all__ = ["choose_upload", "usual_columns", "why_left_out"]
+
+_UPLOAD_MB = 200
+_MAX_BYTES = _UPLOAD_MB * 2**20
+_MOST_COLUMNS = 5
+_FIRST_LINES: dict[str, bool | None] = {
+    "Names in words": None,
+    "Names, numbers allowed": True,
+    "A row of data": False,
+}
+_SEPARATORS = {
+    "What parts the names": None,
+    "Comma": ",",
+    "Semicolon": ";",
+    "Tab": "\t",
+    "Bar": "|",
+}
+_DECIMALS = {"As usual for the separator": None, "Point": ".", "Comma": ","}
+_DIGESTS = "explore_digests"
+_SEEDS = "explore_jitter_seeds"
+_KEPT = "explore_upload"
+_WHERE = "CSV or Parquet, one row per person. It stays in this session, on this machine."
+
+
+def choose_upload() -> Chosen | None:
+    """Draw the details and give back what was chosen, or None while there is nothing."""
+    file = _file()
+    if file is None:
+        return None
+    # Reading and hashing 200 MB takes longer than a rerun may: each upload has a number of its
+    # own, so its content is looked at once.
+    digests: dict[str, str] = st.session_state.setdefault(_DIGESTS, {})
+    if file.file_id not in digests:
+        digests[file.file_id] = file_fingerprint(file.getvalue())
+    digest = digests[file.file_id]
+    layout = _layout(digest)
+    columns = _survey(digest, layout, file)
+    drop = _choose_gaps(digest, [column for column in columns if column.gappy])
+    chosen = _choose_columns(digest, columns, drop=drop)
+    if not chosen:
+        st.info("Choose at least one column.")
+        return None
+    whole = _choose_whole(digest, columns)
+    jitter = tuple((column, 1.0) for column in whole if column in chosen)
+    rows = FileRows(file.name, tuple(chosen), jitter, layout, _seed(digest), drop)
+    dataset = _uploaded(digest, rows, file)
+    gone = rows_with_gaps([column for column in columns if column.name in chosen]) if drop else 0
+    dropped = f", {gone:,} with gaps dropped" if gone else ""
+    st.caption(f"Read {dataset.n_rows:,} rows{dropped}: {dataset.reading}.")
+    return Chosen(dataset, rows, digest)
+
+
+def _file() -> UploadedFile | None:
+    """The file, from now on or from before."""
+    file = st.file_uploader(
+        "A table of numbers",
+        type=["csv", "tsv", "txt", "parquet", "gz"],
+        key="file",
+        on_change=_forget,
+        max_upload_size=_UPLOAD_MB,
+        help=_WHERE,
+    )
+    if file is None:
+        # Streamlit drops an upload when another page is shown; the session need not.
+        kept = st.session_state.get(_KEPT)
+        if not isinstance(kept, UploadedFile):
+            st.caption(_WHERE)
+            return None
+        file = kept
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(f"In use: {escaped(file.name)}", width="stretch")
+            st.button("Forget it", key="forget", on_click=_forget, type="tertiary")
+    st.session_state[_KEPT] = file
+    return file
+
+
+def _choose_gaps(digest: str, gappy: Sequence[Column]) -> bool:
+    """Whether rows with gaps are dropped, so that columns with gaps can be taken."""
+    if not gappy:
+        return False
+    count = rows_with_gaps(gappy)
+    many = len(gappy) > 1
+    drop = f"Drop {count:,} row{'s' * (count != 1)}"
+    names = escaped(listed([column.name for column in gappy]))
+    choice = st.radio(
+        f"{names} {'have' if many else 'has'} gaps",
+        ["Leave out", drop],
+        captions=[
+            "Which columns are used is published, so people may guess that this one has gaps."
+            if not many
+            else "Which columns are used is published, so people may guess that these have gaps.",
+            f"{DROPPING[0].upper()}{DROPPING[1:]}.",
+        ],
+        key=f"gaps_{digest}",
+        persist_state="session",
+        help="Or fill gaps in before you upload, by a rule that looks at no other row: then "
+        "nothing is given away.",
+    )
+    return choice == drop
+
+
+def usual_columns(columns: Sequence[Column], *, drop: bool) -> list[str]:
+    """What is taken unless somebody says otherwise: what can be taken as it is, at most five.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    drop : bool
+        Whether rows with gaps are dropped, so that columns with gaps count too.
+    """
+    fit = [column.name for column in columns if column.clean or (drop and column.gappy)]
+    return fit[:_MOST_COLUMNS]
+
+
+def why_left_out(columns: Sequence[Column]) -> list[str]:
+    """What is wrong with columns that are not taken by themselves, each reason with its names."""
+    reasons = {
+        "numbers rows or people": [c.name for c in columns if c.numbers_rows],
+        "is always the same": [c.name for c in columns if c.constant and not c.numbers_rows],
+        "mixes numbers and words": [c.name for c in columns if c.kind == "mixed"],
+        "holds no numbers": [c.name for c in columns if c.kind == "text"],
+        "is empty": [c.name for c in columns if c.kind == "empty"],
+    }
+    plural = {
+        "numbers rows or people": "number rows or people",
+        "is always the same": "are always the same",
+        "mixes numbers and words": "mix numbers and words",
+        "holds no numbers": "hold no numbers",
+        "is empty": "are empty",
+    }
+    return [
+        f"{listed(names)} {why if len(names) == 1 else plural[why]}"
+        for why, names in reasons.items()
+        if names
+    ]
+
+
+def _choose_columns(digest: str, columns: Sequence[Column], *, drop: bool) -> Sequence[str]:
+    chosen: Sequence[str] = st.multiselect(
+        "Columns to use",
+        [column.name for column in columns if drop or not column.gappy],
+        default=usual_columns(columns, drop=drop),
+        key=f"columns_{digest}_{drop}",
+        persist_state="session",
+    )
+    reasons = why_left_out(columns)
+    if reasons:
+        said = all_of(reasons)
+        st.caption(
+            f":material/lock: {escaped(f'{said[0].upper()}{said[1:]}')}. Such a column is taken "
+            "only if you choose it."
+        )
+    if taken := [c.name for c in columns if c.numbers_rows and c.name in chosen]:
+        st.warning(
+            f"Column {escaped(listed(taken))} counts rows or persons. If nothing was measured "
+            "there, take it out.",
+            icon=":material/format_list_numbered:",
+        )
+    if taken := [c.name for c in columns if c.constant and c.name in chosen]:
+        st.warning(
+            f"Column {escaped(listed(taken))} is always the same: it has no spread to learn. Take "
+            "it out.",
+            icon=":material/horizontal_rule:",
+        )
+    return chosen
+
+
+def _choose_whole(digest: str, columns: Sequence[Column]) -> Sequence[str]:
+    """Columns on a grid of whole numbers, as their holder knows; what is found is only a hint."""
+    whole: Sequence[str] = st.multiselect(
+        "Recorded in whole numbers",
+        [column.name for column in columns],
+        key=f"whole_{digest}",
+        persist_state="session",
+        placeholder="None",
+        help="Minutes, ages, counts: fits of blocks chase such values and disagree. Fresh noise "
+        "of up to one half undoes the rounding; it adds 1/12 to a variance and changes nothing in "
+        "the promise. Say what you know of how a column was recorded.",
+    )
+    seen = [column.name for column in columns if column.whole and not column.numbers_rows]
+    if missed := [name for name in seen if name not in whole]:
+        st.caption(
+            f":material/lock: Only whole numbers in {escaped(listed(missed))}. If values were "
+            "rounded when they were recorded, choose them here."
+        )
+    return whole
+
+
+def _layout(digest: str) -> Layout:
+    """How a CSV file is written: public, and never guessed from what single cells hold."""
+    with st.expander("How the file is written", icon=":material/tune:"):
+        st.caption(
+            "For CSV. The first line is published as the names of the columns, so a line with "
+            "numbers in it is not taken for names unasked."
+        )
+        first, separator, decimal = (
+            st.selectbox(label, list(choices), key=f"{label}_{digest}", persist_state="session")
+            for label, choices in (
+                ("First line", _FIRST_LINES),
+                ("Between cells", _SEPARATORS),
+                ("Decimal sign", _DECIMALS),
+            )
+        )
+    return Layout(_FIRST_LINES[first], _SEPARATORS[separator], _DECIMALS[decimal])
+
+
+def _seed(digest: str) -> int:
+    """Draws the noise that undoes rounding: one per file and session, and told to nobody.
+
+    The cache may forget rows that were read; with this they come back as they were. Here every row
+    is a person of its own, so nothing would be lost if somebody knew it.
+    """
+    seeds: dict[str, int] = st.session_state.setdefault(_SEEDS, {})
+    return seeds.setdefault(digest, secrets.randbits(64))
+
+
+def _forget() -> None:
+    """Whoever takes a file away wants it gone."""
+    st.session_state.pop(_KEPT, None)
+
+
+# The file is left out of the cache key on purpose: the digest of all of it stands for it. A key
+# made from a sample of the content would return stale rows after a small change.
+
+
+@st.cache_data(max_entries=4, show_spinner="Reading the file…", scope="session")
+def _survey(digest: str, layout: Layout, _file: UploadedFile) -> tuple[Column, ...]:  # noqa: ARG001 - the cache key
+    """What the columns hold."""
+    columns = survey(_file.getvalue(), layout=layout, max_bytes=_MAX_BYTES)
+    if all(column.kind in ("text", "empty") for column in columns):
+        names = listed([column.name for column in columns])
+        raise InvalidInput(f"no column holds numbers; the file has {names}")
+    return columns
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the file…", scope="session")
+def _uploaded(
+    digest: str,  # noqa: ARG001 - the cache key
+    rows: FileRows,
+    _file: UploadedFile,
+) -> Dataset:
+    return load_table(
+        _file.getvalue(),
+        columns=rows.columns,
+        drop_gaps=rows.drop_gaps,
+        jitter=dict(rows.jitter),
+        rng=rows.seed,
+        name=rows.path,
+        max_bytes=_MAX_BYTES,
+        **rows.layout.said,
+    )

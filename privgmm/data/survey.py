@@ -1,0 +1,137 @@
+"""What the columns of a file are like: gaps, constants, numbers of rows, whole numbers.
+
+For the holder of the data, who chooses which columns to take. NOT private: every word of it hangs
+on what single cells hold, so none of it belongs into a publication.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from privgmm.arrays import Array
+from privgmm.data.content import MAX_BYTES, file_bytes
+from privgmm.data.identifiers import named_identifiers, running_numbers
+from privgmm.data.tables import ColumnKind, Layout, column_kinds, numbers_with_gaps
+from privgmm.errors import InvalidInput
+
+__all__ = ["Column", "rows_with_gaps", "survey"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a file.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"numbers", "text", "mixed", "empty"}
+        What its cells are, missing ones aside.
+    gaps : tuple of int
+        Rows, from 0, that have no finite number there; only of columns that hold numbers.
+    constant : bool
+        Whether all its numbers are the same.
+    numbers_rows : bool
+        Whether it numbers rows or persons: by its name, or by what it holds.
+    whole : bool
+        Whether all its numbers are whole, and there are more than two of them.
+    """
+
+    name: str
+    kind: ColumnKind
+    gaps: tuple[int, ...] = ()
+    constant: bool = False
+    numbers_rows: bool = False
+    whole: bool = False
+
+    @property
+    def clean(self) -> bool:
+        """Whether it can be taken as it is."""
+        return (
+            self.kind == "numbers" and not self.gaps and not self.constant and not self.numbers_rows
+        )
+
+    @property
+    def gappy(self) -> bool:
+        """Whether it could be taken, but for its gaps."""
+        return (
+            self.kind == "numbers"
+            and bool(self.gaps)
+            and not self.constant
+            and not self.numbers_rows
+        )
+
+
+def survey(
+    source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
+) -> tuple[Column, ...]:
+    r"""All columns of a file, in its order.
+
+    Examples
+    --------
+    >>> found = survey(b"id,age,weight\n1,31,70.5\n2,,81.25\n3,44,66.0\n")
+    >>> [(column.name, column.gaps, column.clean) for column in found]
+    [('id', (), False), ('age', (1,), False), ('weight', (), True)]
+    """
+    data = file_bytes(source, max_bytes=max_bytes)
+    kinds = column_kinds(data, layout=layout, max_bytes=max_bytes)
+    numeric = [name for name, kind in kinds.items() if kind == "numbers"]
+    found = _numbers(data, numeric, layout, max_bytes)
+    return tuple(
+        _looked_at(name, found[name])
+        if name in found
+        # numbers that cannot be read as such: decimal points and commas are mixed
+        else Column(name, "mixed" if kind == "numbers" else kind)
+        for name, kind in kinds.items()
+    )
+
+
+def rows_with_gaps(columns: Sequence[Column]) -> int:
+    """How many rows have a gap in one of these columns or more."""
+    return len(set().union(*(column.gaps for column in columns)))
+
+
+def _numbers(
+    data: bytes, names: Sequence[str], layout: Layout | None, max_bytes: int
+) -> dict[str, Array]:
+    """The columns that can be read as numbers, all at once if possible."""
+    if not names:
+        return {}
+    try:
+        table = numbers_with_gaps(data, names, layout=layout, max_bytes=max_bytes)
+    except InvalidInput:
+        # one of them spoils it for all: each for itself, and if none can be read it is the file
+        apart = {name: _alone(data, name, layout, max_bytes) for name in names}
+        readable = {name: values for name, values in apart.items() if values is not None}
+        if not readable:
+            raise
+        return readable
+    return dict(zip(names, table.T, strict=True))
+
+
+def _alone(data: bytes, name: str, layout: Layout | None, max_bytes: int) -> Array | None:
+    """One column, or None where its cells cannot all be read the same way."""
+    try:
+        values: Array = numbers_with_gaps(data, [name], layout=layout, max_bytes=max_bytes)[:, 0]
+    except InvalidInput:
+        return None
+    return values
+
+
+def _looked_at(name: str, values: Array) -> Column:
+    finite = np.isfinite(values)
+    there = values[finite]
+    if not there.size:
+        return Column(name, "empty")
+    distinct = np.unique(there).size
+    return Column(
+        name,
+        "numbers",
+        tuple(np.flatnonzero(~finite).tolist()),
+        constant=distinct == 1,
+        numbers_rows=bool(named_identifiers([name]) or running_numbers(there[:, None], [name])),
+        whole=distinct > 2 and bool(np.array_equal(there, np.round(there))),
+    )

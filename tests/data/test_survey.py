@@ -1,0 +1,108 @@
+"""What the columns of a file are like, told in CSV and Parquet alike."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from privgmm.data.datasets import load_table
+from privgmm.data.survey import Column, rows_with_gaps, survey
+from privgmm.data.tables import numbers_with_gaps, read_table
+from privgmm.errors import InvalidInput
+from privgmm.records.notebook import FileRows
+
+NAN = float("nan")
+VALUES = {
+    "nr": [float(i + 5) for i in range(30)],
+    "height": [NAN if i in (3, 7) else i * 0.5 for i in range(30)],
+    "weight": [NAN if i in (7, 8) else i * 0.25 for i in range(30)],
+    "flag": [1.0] * 30,
+    "age": [float(i % 7) for i in range(30)],
+}
+
+
+def _csv() -> bytes:
+    lines = zip(*VALUES.values(), strict=True)
+    body = "\n".join(",".join("" if v != v else f"{v:g}" for v in line) for line in lines)
+    return f"{','.join(VALUES)}\n{body}\n".encode()
+
+
+def _parquet() -> bytes:
+    buffer = io.BytesIO()
+    table = pa.table({name: pa.array(v, from_pandas=True) for name, v in VALUES.items()})
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+FILES = pytest.mark.parametrize("data", [_csv(), _parquet()], ids=["csv", "parquet"])
+
+
+@FILES
+def test_every_column_is_judged_by_itself(data: bytes) -> None:
+    assert survey(data) == (
+        Column("nr", "numbers", numbers_rows=True, whole=True),
+        Column("height", "numbers", gaps=(3, 7)),
+        Column("weight", "numbers", gaps=(7, 8)),
+        Column("flag", "numbers", constant=True),
+        Column("age", "numbers", whole=True),
+    )
+
+
+@FILES
+def test_gaps_are_counted_row_by_row(data: bytes) -> None:
+    found = {column.name: column for column in survey(data)}
+    both = [found["height"], found["weight"]]
+    assert [rows_with_gaps([one]) for one in both] == [2, 2]
+    assert rows_with_gaps(both) == 3
+    assert [one.gappy for one in both] == [True, True]
+    assert not any(found[name].gappy for name in ("nr", "flag", "age"))
+    assert [name for name, column in found.items() if column.clean] == ["age"]
+
+
+@FILES
+def test_dropping_leaves_the_complete_rows_as_they_were(data: bytes) -> None:
+    names = ["height", "age", "weight"]
+    whole = numbers_with_gaps(data, names)
+    kept = read_table(data, columns=names, drop_gaps=True).rows
+    assert len(kept) == len(whole) - 3
+    assert np.array_equal(kept, whole[np.isfinite(whole).all(axis=1)])
+    # nobody's row is dropped unasked, nor where the columns taken have no gap
+    with pytest.raises(InvalidInput, match="2 missing"):
+        read_table(data, columns=names)
+    assert len(read_table(data, columns=["age"], drop_gaps=True).rows) == len(whole)
+
+
+def test_a_run_that_drops_rows_is_written_down_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_bytes(_csv())
+    rows = FileRows("people.csv", ("height", "age"), drop_gaps=True)
+    names: dict[str, object] = {}
+    exec(rows.code(), names)
+    assert (
+        names["data"]
+        == rows.load()
+        == load_table("people.csv", columns=["height", "age"], drop_gaps=True)
+    )
+    assert "drop_gaps" not in FileRows("people.csv", ("age",)).code()
+
+
+def test_where_every_row_has_a_gap_nothing_is_read() -> None:
+    with pytest.raises(InvalidInput, match="every row has a gap in one of 'a', 'b'"):
+        read_table(b"a,b\n1,\n,2\n", drop_gaps=True)
+
+
+def test_a_column_that_cannot_be_read_spoils_no_other() -> None:
+    """Decimal points and commas mixed, in one of three columns."""
+    found = survey(b"a;b;c\n1.5;1,5;7\n2.5;2.5;9\n")
+    assert [(column.name, column.kind) for column in found] == [
+        ("a", "numbers"),
+        ("b", "mixed"),
+        ("c", "numbers"),
+    ]

@@ -31,12 +31,16 @@ def ledger_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+_MAIN = sys.modules["__main__"]
+
+
 @pytest.fixture(autouse=True)
 def main_module() -> Iterator[None]:
     """A page run by Streamlit takes the place of ``__main__``, which new processes would run."""
-    before = sys.modules["__main__"]
+    # also before the test: fixtures that live longer may have run a page already
+    sys.modules["__main__"] = _MAIN
     yield
-    sys.modules["__main__"] = before
+    sys.modules["__main__"] = _MAIN
 
 
 @pytest.fixture

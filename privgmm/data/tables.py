@@ -156,6 +156,8 @@ class Reading:
     header : bool or None
     encoding : str or None
         Of the names; numbers are the same in all of them.
+    gaps_dropped : bool
+        Whether rows with missing values were dropped, as the caller asked for.
     """
 
     format: str
@@ -163,6 +165,7 @@ class Reading:
     decimal: str | None = None
     header: bool | None = None
     encoding: str | None = None
+    gaps_dropped: bool = False
 
     def __str__(self) -> str:
         if self.separator is None or self.decimal is None:
@@ -176,8 +179,11 @@ class Reading:
         )
 
     def to_dict(self) -> dict[str, str | bool | None]:
-        """Plain values."""
-        return dataclasses.asdict(self)
+        """Plain values; of dropped rows nothing is said where there are none."""
+        plain = dataclasses.asdict(self)
+        if not self.gaps_dropped:
+            del plain["gaps_dropped"]
+        return plain
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -260,7 +266,8 @@ def read_table(
             )
     rows.setflags(write=False)
     left_out = tuple(name for name in file.names if name not in chosen)
-    return Table(rows, tuple(chosen), left_out, file.reading)
+    reading = dataclasses.replace(file.reading, gaps_dropped=drop_gaps)
+    return Table(rows, tuple(chosen), left_out, reading)
 
 
 def numbers_with_gaps(

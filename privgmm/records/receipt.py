@@ -102,6 +102,9 @@ _KEYS = _OLDER_KEYS | {
     "standard_errors",
     "signature",
 }
+_DROPPED = "gaps_dropped"
+"""Only there, and true, where rows with missing values were dropped."""
+
 _READING: dict[str, tuple[type, ...]] = {
     "format": (str,),
     "rows": (int, type(None)),
@@ -496,7 +499,8 @@ def _is_names(value: object, count: int | None = None) -> bool:
 def _is_reading(value: object) -> bool:
     return value is None or (
         isinstance(value, dict)
-        and value.keys() == _READING.keys()
+        and value.keys() - {_DROPPED} == _READING.keys()
+        and value.get(_DROPPED, True) is True
         and all(type(value[name]) in kinds for name, kinds in _READING.items())
         and (value["rows"] is None or value["rows"] >= 1)
     )

@@ -112,6 +112,11 @@ def test_uploads_good_bad_and_too_large(wide: Page, address: str, tmp_path: Path
         "a,b,c\n" + "\n".join(f"{i},{i % 7},{'oops' if i == 3 else i}" for i in range(99))
     )
     upload(wide, bad)
+    # it is named, and not taken unasked; whoever takes it is told where it cannot be read
+    expect(wide.get_by_text("'c' mixes numbers and words")).to_be_visible()
+    settle(wide)
+    wide.get_by_role("combobox", name="Columns to use").click()
+    wide.get_by_role("option", name="c", exact=True).click()
     expect(wide.get_by_text("data row 4 (line 5) holds 'oops'")).to_be_visible()
     settle(wide, picture=False)
     ragged = tmp_path / "ragged.csv"

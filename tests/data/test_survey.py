@@ -106,3 +106,12 @@ def test_a_column_that_cannot_be_read_spoils_no_other() -> None:
         ("b", "mixed"),
         ("c", "numbers"),
     ]
+
+
+@pytest.mark.parametrize("cell", ["", "7"])
+def test_what_was_read_says_that_gaps_were_dropped(cell: str) -> None:
+    """By what was asked for, whether or not there was a gap."""
+    content = f"a,b\n1,2\n3,{cell}\n5,6\n".encode()
+    assert read_table(content, drop_gaps=True).reading.to_dict()["gaps_dropped"] is True
+    plain = read_table(b"a,b\n1,2\n3,4\n")
+    assert "gaps_dropped" not in plain.reading.to_dict()

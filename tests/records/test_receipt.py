@@ -213,6 +213,12 @@ def test_columns_and_how_the_file_was_read_are_named() -> None:
     assert verify_receipt(receipt_text(receipt)).ok
     assert receipt["columns"] == ["height", "weight"]
     assert receipt["reading"] == reading
+    # where rows with gaps were dropped, the receipt says so
+    dropped = make_receipt(RESULTS[1], reading={**reading, "gaps_dropped": True})
+    assert dropped["reading"]["gaps_dropped"] is True
+    assert verify_receipt(dropped)
+    with pytest.raises(InvalidInput, match="reading must hold"):
+        make_receipt(RESULTS[1], reading={**reading, "gaps_dropped": False})
     for columns in (["a"], ["a", "a"], ["a", ""]):
         with pytest.raises(InvalidInput, match="columns must be 2 distinct names"):
             make_receipt(RESULTS[1], columns=columns)

@@ -117,6 +117,7 @@ def test_uploads_good_bad_and_too_large(wide: Page, address: str, tmp_path: Path
     settle(wide)
     wide.get_by_role("combobox", name="Columns to use").click()
     wide.get_by_role("option", name="c", exact=True).click()
+    wide.keyboard.press("Escape")
     expect(wide.get_by_text("data row 4 (line 5) holds 'oops'")).to_be_visible()
     settle(wide, picture=False)
     ragged = tmp_path / "ragged.csv"

@@ -25,8 +25,7 @@ from privgmm import methods
 from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.budget import Unit
 from privgmm.data.rows import checked_frame_names, is_stored, row_source
-from privgmm.data.source import RowSource, check_finite, check_spread, checked_groups
-from privgmm.data.tables import label_texts
+from privgmm.data.source import RowSource, check_finite, check_spread, count_groups
 from privgmm.errors import InvalidInput, PrivGMMError, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
@@ -369,7 +368,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             return n
         if isinstance(groups, str) and isinstance(rows, RowSource):
             return rows.count_persons(groups)
-        return len(set(label_texts(checked_groups(groups, n)).tolist()))
+        return count_groups(groups, n)
 
     def _plan(self, n: int, d: int, unit: Unit) -> tuple[Plan | None, str]:
         """A plan from public numbers, or why there is none; the parameters are valid."""

@@ -25,8 +25,7 @@ from privgmm.budget import Budget, Unit
 from privgmm.data.engines import Engine, Submits, Watch, engine_for
 from privgmm.data.people import secret_key
 from privgmm.data.rows import RowsLike, checked_source
-from privgmm.data.source import RowSource, checked_groups
-from privgmm.data.tables import label_texts
+from privgmm.data.source import RowSource, count_groups
 from privgmm.errors import InvalidInput, PrivacyWarning, PrivGMMError
 from privgmm.learners.learner import Learner
 from privgmm.learners.registry import learner_for
@@ -542,7 +541,7 @@ def join_sketch(
     if isinstance(groups, str):
         n = table.count_persons(groups)
     elif groups is not None:
-        n = len(set(label_texts(checked_groups(groups, n)).tolist()))
+        n = count_groups(groups, n)
     prepared = _prepared(
         table,
         joining_plan(agreed, n, budget),

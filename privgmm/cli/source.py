@@ -32,8 +32,8 @@ class Source:
         The columns to be fitted.
     persons : str or None
         The column that says who a row belongs to; None where each row is a person.
-    n_units : int or None
-        How many rows or persons there are; None where persons have not been counted yet.
+    n_units : int
+        How many rows or persons there are; public.
     suspects : tuple of str
         Columns that look like a number of rows or persons.
     """

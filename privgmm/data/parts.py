@@ -40,6 +40,7 @@ from privgmm.data.tables import (
     Reading,
     check_choice,
     check_names,
+    chosen_columns,
     is_numeric_type,
     label_texts,
     listed,
@@ -349,15 +350,7 @@ class ParquetSource(PartSource):
             raise InvalidInput(f"there is no Parquet file in {name!r}: check the path")
         schema = _common_schema(files)
         names = list(schema.names)
-        if columns is None:
-            if without:
-                check_choice(without, names)
-            chosen = [one for one in names if one not in without]
-            if not chosen:
-                raise InvalidInput(f"no column is left beside {listed(without)}")
-        else:
-            chosen = list(columns)
-            check_choice(chosen, names)
+        chosen = chosen_columns(columns, without, names)
         text = [one for one in chosen if not is_numeric_type(schema.field(one).type)]
         if text:
             rest = [one for one in chosen if one not in text]
@@ -564,12 +557,7 @@ class DaskSource(PartSource):
         import dask
 
         names, pieces, sizes = _partitions(collection)
-        if columns is None:
-            if without:
-                check_choice(without, names, "X")
-            columns = [name for name in names if name not in without]
-        else:
-            check_choice(columns, names, "X")
+        columns = chosen_columns(columns, without, names, "X")
         # each partition with its own part of the graph only: it is sent by itself
         alone = [dask.optimize(piece)[0] for piece in pieces]
         if sizes is None:

@@ -14,7 +14,7 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numba as nb
@@ -138,6 +138,17 @@ def pieces_total(chunks: Iterator[Chunk], task: Task) -> IntArray:
     return task.ended(state)
 
 
+def added_up(found: Iterator[IntArray], sizes: Sequence[int], watched: Watched) -> IntArray:
+    """The sum of what the parts of a table gave; told as they come, by their numbers of rows."""
+    total: IntArray | None = None
+    for sums, size in zip(found, sizes, strict=True):
+        total = sums if total is None else total + sums
+        watched.more(size)
+    if total is None:
+        raise InvalidInput("there are no rows to sum over")
+    return total
+
+
 class ArrayPeople(People):
     """Rows in memory.
 
@@ -237,11 +248,8 @@ class ArrayPeople(People):
         def part(span: tuple[int, int]) -> IntArray:
             return pieces_total(self.chunks(*span), task)
 
-        parts = []
-        for span, found in zip(spans, Threads(pieces).each(part, spans), strict=True):
-            parts.append(found)
-            watched.more(self._rows_of(span))
-        return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+        sizes = [self._rows_of(span) for span in spans]
+        return added_up(Threads(pieces).each(part, spans), sizes, watched)
 
     def _rows_of(self, span: tuple[int, int]) -> int:
         if self._starts is None:
@@ -416,15 +424,9 @@ class SourcePeople(People):
 
     def total(self, task: Task, what: str = "summing") -> IntArray:
         """One pass, part by part, wherever the engine works."""
-        watched = Watched(self._watch, what, self.n_rows)
-        total: IntArray | None = None
         found = self._engine.each(_Summed(task, self._changes), self._parts)
-        for part, sums in zip(self._parts, found, strict=True):
-            total = sums if total is None else total + sums
-            watched.more(part.n_rows)
-        if total is None:
-            raise InvalidInput("there are no rows to sum over")
-        return total
+        sizes = [part.n_rows for part in self._parts]
+        return added_up(found, sizes, Watched(self._watch, what, self.n_rows))
 
     def mapped(self, change: Change) -> SourcePeople:
         """Changed whenever they are read."""

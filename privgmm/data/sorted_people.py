@@ -32,6 +32,7 @@ from privgmm.data.people import (
     People,
     Taken,
     Task,
+    added_up,
     changed,
     person_order,
     person_places,
@@ -311,15 +312,9 @@ class SortedPeople(People):
 
     def total(self, task: Task, what: str = "summing") -> IntArray:
         """One pass over all stretches."""
-        watched = Watched(self._watch, what, self.n_rows)
-        total: IntArray | None = None
         found = self._engine.each(_Summed(self._reader, task), self._taken)
-        for number, sums in zip(self._taken, found, strict=True):
-            total = sums if total is None else total + sums
-            watched.more(int(self._counts[number, 1]))
-        if total is None:
-            raise InvalidInput("there are no rows to sum over")
-        return total
+        sizes = self._counts[self._taken, 1].tolist()
+        return added_up(found, sizes, Watched(self._watch, what, self.n_rows))
 
     def mapped(self, change: Change) -> SortedPeople:
         """Changed whenever they are read; the folder belongs to the first."""

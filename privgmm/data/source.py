@@ -15,7 +15,14 @@ from privgmm.data.people import ArrayPeople, People
 from privgmm.data.tables import FILL_IN, Labels, Reading, label_texts, listed
 from privgmm.errors import InvalidInput
 
-__all__ = ["RowSource", "check_finite", "check_spread", "checked_groups", "refuse_flat"]
+__all__ = [
+    "RowSource",
+    "check_finite",
+    "check_spread",
+    "checked_groups",
+    "count_groups",
+    "refuse_flat",
+]
 
 _CHUNK = 65_536
 _GLANCE = 1_000
@@ -167,6 +174,11 @@ def refuse_flat(flat: IntArray, columns: Sequence[str] | None = None) -> None:
         raise InvalidInput(
             f"X has constant columns {named}: no covariance can be fitted; take the others"
         )
+
+
+def count_groups(groups: npt.ArrayLike, n_rows: int) -> int:
+    """How many persons an array (n,) of labels tells of."""
+    return len(set(label_texts(checked_groups(groups, n_rows)).tolist()))
 
 
 def checked_groups(groups: npt.ArrayLike, n_rows: int) -> npt.NDArray[Any]:

@@ -52,6 +52,7 @@ __all__ = [
     "Table",
     "check_choice",
     "check_names",
+    "chosen_columns",
     "column_kinds",
     "column_names",
     "is_numeric_type",
@@ -246,15 +247,7 @@ def read_table(
         absent, holds something that is not a number, or has missing or infinite values.
     """
     file = _opened(file_bytes(source, max_bytes=max_bytes), layout)
-    if columns is None:
-        if without:
-            check_choice(without, file.names)
-        chosen = [name for name in file.names if name not in without]
-        if not chosen:
-            raise InvalidInput(f"no column is left beside {listed(without)}")
-    else:
-        chosen = list(columns)
-        check_choice(chosen, file.names)
+    chosen = chosen_columns(columns, without, file.names)
     rows = file.numbers(chosen, asked=columns is not None, gaps=drop_gaps)
     if not len(rows):
         raise InvalidInput("the file has column names but no rows of data")
@@ -370,6 +363,24 @@ def _not_plain(name: str, problem: Exception) -> str:
         f"column {name!r} must hold plain values of one kind, one per row: {sentence(problem)}; "
         "choose another column"
     )
+
+
+def chosen_columns(
+    columns: Sequence[str] | None,
+    without: Sequence[str],
+    names: Sequence[str],
+    whose: str = "the file",
+) -> list[str]:
+    """What to take of a table with these names: what is asked for, else all but `without`."""
+    if columns is not None:
+        check_choice(columns, names, whose)
+        return list(columns)
+    if without:
+        check_choice(without, names, whose)
+    chosen = [name for name in names if name not in without]
+    if not chosen:
+        raise InvalidInput(f"no column is left beside {listed(without)}")
+    return chosen
 
 
 def check_choice(chosen: Sequence[str], names: Sequence[str], whose: str = "the file") -> None:

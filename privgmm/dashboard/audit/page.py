@@ -6,6 +6,7 @@ import streamlit as st
 
 from privgmm.dashboard.audit import curve, flip, game, losses, neighbours
 from privgmm.dashboard.audit.adversaries import show_adversaries
+from privgmm.dashboard.shared.jobs import on_the_clock
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
 from privgmm.dashboard.shared.sliders import choose_epsilon
@@ -21,6 +22,7 @@ _SECTIONS = {
 }
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(

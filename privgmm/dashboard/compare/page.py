@@ -7,6 +7,7 @@ generated: nothing here is spent, and nothing here is private.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.baselines.comparison import Absent, Contender, Errors, Result, contenders
 from privgmm.dashboard.compare.asking import (
@@ -38,7 +40,7 @@ from privgmm.dashboard.compare.runs import (
     here,
 )
 from privgmm.dashboard.shared.format import count_in_words, number_in_words
-from privgmm.dashboard.shared.jobs import patience, redraw
+from privgmm.dashboard.shared.jobs import on_the_clock, patience, redraw, repaint
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     controls_panel,
@@ -93,6 +95,7 @@ MEASURES: dict[str, Measure] = {
 }
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(
@@ -121,7 +124,11 @@ def page() -> None:
             return
         shown = _choose_measure()
         running = not find(asked, _known(asked), more=False).complete and not _stopped(asked)
-        st.fragment(_results, run_every=_TICK if running else None)(asked, shown, running)
+        paint = functools.partial(_paint, asked, shown, running, st.empty())
+        if running:
+            repaint(paint, every=_TICK)
+        else:
+            paint()
         _details(asked)
     with link:
         # Last, when every widget of the page has its value.
@@ -170,20 +177,21 @@ def _stop(asked: Asked | None) -> None:
     st.session_state[_STOPPED] = asked
 
 
-def _results(asked: Asked, shown: str, running: bool) -> None:
-    """Everything that grows with the runs; by itself it is drawn again while there are more."""
+def _paint(asked: Asked, shown: str, running: bool, place: DeltaGenerator) -> None:
+    """Everything that grows with the runs; it is drawn again by the clock while there are more."""
     stopped = _stopped(asked)
     found = find(asked, _known(asked), more=not stopped)
     if not found.done and found.pending:
         patience(found.pending[:1], _FIRST)
         found = find(asked, _known(asked))
     if running and (found.complete or stopped):
-        # the clock of this part of the page is only stopped by the page
+        # the clock is only stopped by the page
         redraw()
-    _progress(asked, found, stopped=stopped)
-    _headline(asked, found, MEASURES[shown])
-    _figures(asked, found, MEASURES[shown])
-    _table(asked, found, MEASURES[shown])
+    with place.container():
+        _progress(asked, found, stopped=stopped)
+        _headline(asked, found, MEASURES[shown])
+        _figures(asked, found, MEASURES[shown])
+        _table(asked, found, MEASURES[shown])
 
 
 def _progress(asked: Asked, found: Found, *, stopped: bool) -> None:

@@ -40,7 +40,14 @@ from privgmm.dashboard.shared.accounts import account_of
 from privgmm.dashboard.shared.answers import fewest_rows
 from privgmm.dashboard.shared.chosen import Chosen
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
-from privgmm.dashboard.shared.jobs import is_known, patience, redraw, still_open, watch
+from privgmm.dashboard.shared.jobs import (
+    is_known,
+    on_the_clock,
+    patience,
+    redraw,
+    still_open,
+    watch,
+)
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     Writer,
@@ -69,6 +76,7 @@ _CLICKED = "explore_clicked"
 _REHEARSAL, _RELEASE = "Rehearsal of these settings", "Your last release"
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 import streamlit as st
@@ -11,7 +12,7 @@ from privgmm.dashboard.film.player import show_player
 from privgmm.dashboard.film.scenes import SceneView, scene_view
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.format import escaped
-from privgmm.dashboard.shared.jobs import redraw
+from privgmm.dashboard.shared.jobs import on_the_clock, redraw, repaint
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, show_link, written
 from privgmm.errors import PrivGMMError
@@ -41,6 +42,7 @@ _KEPT, _PLAYING, _SINCE, _TURN = "film_data", "film_playing", "film_since", "fil
 _STEPS = "film_steps"
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(
@@ -54,7 +56,7 @@ def page() -> None:
     _show(film, step)
     st.session_state[_SINCE] = time.monotonic()
     if st.session_state.get(_PLAYING):
-        _ticker(len(film.steps))
+        repaint(functools.partial(_turn_if_due, len(film.steps)), every=SECONDS)
     with link:
         # Last, when every widget of the page has its value.
         show_link(written(_WRITERS))
@@ -230,9 +232,8 @@ def is_due(since: float, now: float) -> bool:
     return now - since >= 0.8 * SECONDS
 
 
-@st.fragment(run_every=SECONDS)
-def _ticker(last: int) -> None:
-    """Turn to the next scene when the timer fires; the first run, with the page, does nothing."""
+def _turn_if_due(last: int) -> None:
+    """Turn to the next scene when the clock ticks; with the page itself, do nothing."""
     if not is_due(st.session_state[_SINCE], time.monotonic()):
         return
     turn = min(int(st.session_state.get("step", 1)) + 1, last)

@@ -19,6 +19,7 @@ import streamlit as st
 from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.shared.accounts import Account, accounts_to_show
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
+from privgmm.dashboard.shared.jobs import on_the_clock
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import show_link
 from privgmm.dashboard.shared.sliders import DELTAS
@@ -57,6 +58,7 @@ that is why people can rely on it.
 _ASKED = "ledger_cap_asked"
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(

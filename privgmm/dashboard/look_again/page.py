@@ -16,7 +16,7 @@ from privgmm.dashboard.look_again.paid import Paid, choose_source, find_paid, sh
 from privgmm.dashboard.look_again.scene import Scene, components_in_words
 from privgmm.dashboard.look_again.synthetic_rows import show_synthetic_rows
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
-from privgmm.dashboard.shared.jobs import is_known, patience, still_open, watch
+from privgmm.dashboard.shared.jobs import is_known, on_the_clock, patience, still_open, watch
 from privgmm.dashboard.shared.layout import frame, slider_ends
 from privgmm.dashboard.shared.lessons import (
     Writer,
@@ -64,6 +64,7 @@ class Path(NamedTuple):
     complete: bool
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(

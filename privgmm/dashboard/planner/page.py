@@ -29,7 +29,14 @@ from privgmm.dashboard.planner.solve import (
     solution_of,
 )
 from privgmm.dashboard.shared.format import all_of, count_in_words
-from privgmm.dashboard.shared.jobs import GRACE, is_known, patience, still_open, watch
+from privgmm.dashboard.shared.jobs import (
+    GRACE,
+    is_known,
+    on_the_clock,
+    patience,
+    still_open,
+    watch,
+)
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     controls_panel,
@@ -81,6 +88,7 @@ class Found:
     pending: Sequence[Future[Any]]
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(

@@ -16,8 +16,11 @@ from __future__ import annotations
 import bisect
 import contextlib
 import dataclasses
+import functools
+import math
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -43,6 +46,7 @@ __all__ = [
     "beside",
     "follow",
     "is_known",
+    "on_the_clock",
     "patience",
     "place_clock",
     "redraw",
@@ -409,8 +413,11 @@ _NOTHING = "<span hidden></span>"
 
 
 def patience(answers: Iterable[Future[Any]], seconds: float = GRACE) -> None:
-    """Wait a moment for all of them."""
-    wait(list(answers), seconds)
+    """Wait a moment for all of them, and let others draw meanwhile."""
+    missing = [answer for answer in answers if not answer.done()]
+    if missing:
+        with _NOW.turn.given_up():
+            wait(missing, seconds)
 
 
 def is_known(answer: Future[Any]) -> bool:
@@ -433,15 +440,6 @@ def redraw() -> NoReturn:
     st.rerun()
 
 
-class _Drawn(threading.local):
-    """What the page that is being drawn in this thread has asked its clock for."""
-
-    place: DeltaGenerator | None = None
-    pending: tuple[Future[Any], ...] = ()
-    painters: tuple[Callable[[], None], ...] = ()
-
-
-_DRAWN = _Drawn()
 _TICK = 0.4
 """Seconds between two looks at what is under way."""
 _SLOWEST = 1.0
@@ -454,26 +452,6 @@ def _pace(waiting: int) -> float:
     (0.4, 0.6, 1.0)
     """
     return min(_SLOWEST, round(_TICK * (1 + waiting / 8), 2))
-
-
-def place_clock() -> None:
-    """Give the page its clock, before anything else on it; every page has one, at the same place.
-
-    A part that redraws itself by the clock is a fragment, and its browser may send one more tick
-    when the page has been drawn without it: the server then logs that there is no such fragment.
-    There is one clock for all parts of all pages, so a late tick finds it. One that was sent from
-    the page before makes the browser drop what it shows, so this page is then drawn once more.
-    """
-    _DRAWN.place, _DRAWN.pending, _DRAWN.painters = st.empty(), (), ()
-    _wind(None)
-
-
-def _wind(seconds: float | None, paint: Callable[[], None] | None = None) -> None:
-    if _DRAWN.place is not None:
-        with _DRAWN.place:
-            st.fragment(_tick, run_every=seconds)(
-                _this_address(), _DRAWN.pending, _DRAWN.painters, paint
-            )
 
 
 class _Address(NamedTuple):
@@ -497,6 +475,135 @@ def _this_address() -> _Address:
     return _Address(None if context is None else context.page_script_hash, query)
 
 
+@dataclasses.dataclass
+class _Drawing:
+    """One drawing of a page, and what it has asked its clock for.
+
+    Parameters
+    ----------
+    address : _Address
+    place : DeltaGenerator
+        Where the clock is.
+    thread : Thread
+        The one that draws.
+    pending : list of Future
+        The page is drawn again once one of them is there.
+    painters : list of callable
+        Parts to be drawn again at every tick.
+    interval : float
+        Seconds between two ticks.
+    due : float
+        Before this time no tick of its own can have come.
+    """
+
+    address: _Address
+    place: DeltaGenerator
+    thread: threading.Thread = dataclasses.field(default_factory=threading.current_thread)
+    pending: list[Future[Any]] = dataclasses.field(default_factory=list)
+    painters: list[Callable[[], None]] = dataclasses.field(default_factory=list)
+    interval: float = math.inf
+    due: float = math.inf
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether this tick may have cost the browser the end of the page.
+
+        A run of the page that has ended hands over its last messages a moment later. If a tick
+        comes in between, Streamlit begins a new run in a new thread and drops them: charts, the
+        word that the page is complete, even the next clock. Only a tick of an older drawing can
+        come so early, since the clock is wound after everything else.
+        """
+        return threading.current_thread() is not self.thread and time.monotonic() < self.due
+
+
+_DRAWERS = threading.BoundedSemaphore(os.cpu_count() or 1)
+"""Pages that are drawn at once.
+
+A page is Python's work, and only one thread does Python's work at a time. With 25 threads in turn,
+the one that talks to the browsers gets a hundredth of a second out of every eighth of one, so
+nobody is answered for many seconds. Pages that wait here cost nothing.
+"""
+
+
+class _Turn:
+    """A thread's place among those that draw."""
+
+    def __init__(self) -> None:
+        self._mine = False
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait for it, and give it back at the end."""
+        with _DRAWERS:
+            self._mine = True
+            try:
+                yield
+            finally:
+                self._mine = False
+
+    @contextlib.contextmanager
+    def given_up(self) -> Iterator[None]:
+        """Let others have it meanwhile."""
+        if not self._mine:
+            yield
+            return
+        _DRAWERS.release()
+        try:
+            yield
+        finally:
+            _DRAWERS.acquire()
+
+
+class _Now(threading.local):
+    """What is being drawn in this thread."""
+
+    def __init__(self) -> None:
+        self.drawing: _Drawing | None = None
+        self.turn = _Turn()
+
+
+_NOW = _Now()
+
+
+def place_clock() -> None:
+    """Give the page its clock, before anything else on it; every page has one, at the same place.
+
+    A part that redraws itself by the clock is a fragment, and its browser may send one more tick
+    when the page has been drawn without it: the server then logs that there is no such fragment.
+    There is one clock for all parts of all pages, so a late tick finds it. One that was sent from
+    the page before makes the browser drop what it shows, so this page is then drawn once more.
+    """
+    _NOW.drawing = _Drawing(_this_address(), st.empty())
+    _hang(_NOW.drawing, None)
+
+
+def _hang(
+    drawing: _Drawing, seconds: float | None, paint: Callable[[], None] | None = None
+) -> None:
+    with drawing.place:
+        st.fragment(_tick, run_every=seconds)(drawing, paint)
+
+
+def on_the_clock(page: Callable[[], None]) -> Callable[[], None]:
+    """A page whose clock is wound once all of it is drawn, if anything on it waits."""
+
+    @functools.wraps(page)
+    def drawn() -> None:
+        with _NOW.turn.taken():
+            _NOW.drawing = None
+            page()
+            _wind()
+
+    return drawn
+
+
+def _wind() -> None:
+    drawing = _NOW.drawing
+    if drawing is not None and math.isfinite(drawing.interval):
+        drawing.due = time.monotonic() + drawing.interval
+        _hang(drawing, drawing.interval)
+
+
 def _draw_instead(address: _Address) -> None:
     """Draw this page, and not the one that the run is about."""
     context = get_script_run_ctx()
@@ -505,39 +612,49 @@ def _draw_instead(address: _Address) -> None:
         st.switch_page(pages[address.page]["script_path"], query_params=address.query)
 
 
-def _tick(
-    drawn: _Address,
-    pending: Sequence[Future[Any]],
-    painters: Sequence[Callable[[], None]],
-    newest: Callable[[], None] | None,
-) -> None:
+def _tick(drawing: _Drawing, newest: Callable[[], None] | None) -> None:
     """What the clock does: of all parts at a tick, of the newest while the page is drawn."""
     context = get_script_run_ctx()
     st.html(_NOTHING)
     ticking = context is not None and bool(context.fragment_ids_this_run)
-    if ticking and _this_address().page != drawn.page:
-        _draw_instead(drawn)
-    if ticking and any(answer.done() for answer in pending):
+    if ticking and _this_address().page != drawing.address.page:
+        _draw_instead(drawing.address)
+    if ticking and drawing.doubtful:
+        # ticks that are on their way come and go meanwhile: one drawing is enough for all of them
+        time.sleep(_TICK)
         redraw()
-    for paint in painters:
-        if ticking or paint is newest:
+    if ticking and any(answer.done() for answer in drawing.pending):
+        redraw()
+    for paint in [*drawing.painters] if ticking else [newest]:
+        if paint is not None:
             paint()
 
 
 def watch(pending: Sequence[Future[Any]]) -> None:
     """Redraw the page as soon as one of the answers is there."""
-    if pending:
-        _DRAWN.pending += tuple(pending)
-        _wind(_TICK)
+    drawing = _NOW.drawing
+    if drawing is not None and pending:
+        drawing.pending += pending
+        drawing.interval = min(drawing.interval, _TICK)
 
 
-def repaint(paint: Callable[[], None]) -> None:
+def repaint(paint: Callable[[], None], *, every: float | None = None) -> None:
     """Draw a part of the page now, and again at every tick of the clock.
 
-    It draws into a place of its own (``st.empty``), and may call `redraw`.
+    Parameters
+    ----------
+    paint : callable
+        Draws into a place of its own (``st.empty``), and may call `redraw`.
+    every : float, optional
+        Seconds between two ticks; by default often, but less so while many wait for a turn.
     """
-    _DRAWN.painters += (paint,)
-    _wind(_pace(HEAVY.waiting), paint)
+    drawing = _NOW.drawing
+    if drawing is None:
+        paint()
+        return
+    drawing.painters.append(paint)
+    drawing.interval = min(drawing.interval, _pace(HEAVY.waiting) if every is None else every)
+    _hang(drawing, None, paint)
 
 
 def beside(key: Hashable, work: Callable[[], T], saying: str) -> T | None:

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from privgmm.dashboard.shared.format import number_in_words
-from privgmm.dashboard.shared.jobs import redraw
+from privgmm.dashboard.shared.jobs import on_the_clock, redraw
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
 from privgmm.dashboard.theorem import board, cloud
@@ -52,6 +52,7 @@ _LOOK = """
 _GUESSES = ("near Δ/200", "half way", "near Δ/√2")
 
 
+@on_the_clock
 def page() -> None:
     """Draw the page."""
     link = frame(

@@ -119,7 +119,7 @@ class Visitor:
     def __init__(self, port: int, query: dict[str, str]) -> None:
         self._port, self._query = port, urlencode(query)
         self._widgets: dict[str, str] = {}
-        self._clocks: dict[str, asyncio.Task[None]] = {}
+        self._clocks: dict[str, tuple[asyncio.Task[None], float]] = {}
         self._seen: set[str] = set()
         self._told: list[str] = []
         self._page = ""
@@ -210,8 +210,10 @@ class Visitor:
             self._told.append(element.progress.text)
 
     def _start_clock(self, fragment: str, interval: float) -> None:
-        if fragment not in self._clocks:
-            self._clocks[fragment] = asyncio.create_task(self._tick(fragment, interval))
+        if fragment in self._clocks and self._clocks[fragment][1] == interval:
+            return
+        self._stop_clock(fragment)
+        self._clocks[fragment] = asyncio.create_task(self._tick(fragment, interval)), interval
 
     async def _tick(self, fragment: str, interval: float) -> None:
         while True:
@@ -219,9 +221,8 @@ class Visitor:
             await self._send(fragment=fragment)
 
     def _stop_clock(self, fragment: str) -> None:
-        task = self._clocks.pop(fragment, None)
-        if task is not None:
-            task.cancel()
+        if fragment in self._clocks:
+            self._clocks.pop(fragment)[0].cancel()
 
     def _stop_clocks(self) -> None:
         for fragment in list(self._clocks):

@@ -20,7 +20,7 @@ from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, feasible, rows_fo
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.sketch.choice import MOST_OFFERED
 
-__all__ = ["Answer", "best_plan", "calibrate", "plan_for"]
+__all__ = ["Answer", "best_plan", "calibrate", "is_hopeful", "plan_for"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def plan_for(request: PlanRequest) -> Answer:
         plan = method.calibrated(request, _refinement(request))
         return Answer(plan, _cannot_run(plan, request))
     enough = method.plans_only_for_enough
-    if request.automatic and enough and not feasible(asked.but(n_rows=request.rows)):
+    if not _is_hopeful(asked, request):
         raise InvalidInput(_no_plan(asked))
     try:
         plan = method.automatic(request)
@@ -68,6 +68,20 @@ def plan_for(request: PlanRequest) -> Answer:
     shortage = "" if enough else _too_few(plan, request)
     # how many rows it would take says more than how few it can run on at all
     return Answer(plan, shortage or _cannot_run(plan, request))
+
+
+def is_hopeful(request: PlanRequest) -> bool:
+    """Whether `plan_for` gets beyond saying that no plan is expected to release.
+
+    Sooner told than an error of `plan_for`, which also seeks what would help.
+    """
+    return _is_hopeful(request, registry.get(request.method).settled(request))
+
+
+def _is_hopeful(asked: PlanRequest, settled: PlanRequest) -> bool:
+    if not (settled.automatic and registry.get(settled.method).plans_only_for_enough):
+        return True
+    return feasible(asked.but(n_rows=settled.rows))
 
 
 def _refinement(request: PlanRequest) -> Refinement | None:

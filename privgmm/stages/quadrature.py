@@ -17,7 +17,7 @@ from scipy.stats import qmc
 from privgmm.arrays import Array, frozen
 from privgmm.mixture import Mixture
 
-__all__ = ["points_of", "scores"]
+__all__ = ["points_of", "scores", "wave_moments"]
 
 _POINTS = 1 << 13
 _FEWEST_BITS, _MOST_BITS = 7, 12
@@ -47,6 +47,39 @@ def points_of(mixture: Mixture, n_points: int = _POINTS) -> tuple[Array, Array]:
         [points @ root.T + mean for root, mean in zip(mixture.cholesky, mixture.means, strict=True)]
     )
     return rows, np.repeat(mixture.weights / len(points), len(points))
+
+
+def wave_moments(mixture: Mixture, frequencies: Array, rows: Array, values: Array) -> Array:
+    """Expectations (2 m, P) of cosines and sines of the waves times what each point contributes.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    frequencies : array (m, d)
+    rows : array (N, d)
+        The points that stand for the mixture, as `points_of` gives them.
+    values : array (N, P)
+
+    Notes
+    -----
+    A component's points come in pairs ``c + v`` and ``c - v``, and ``cos(f.c +- f.v)`` is
+    ``cos(f.c) cos(f.v) -+ sin(f.c) sin(f.v)``. So waves are evaluated for one of each pair only,
+    and in single precision: the points stand for the mixture to three digits or four.
+    """
+    k, m = mixture.n_components, len(frequencies)
+    out = np.zeros((2 * m, values.shape[1]))
+    pairs = zip(np.split(rows, k), np.split(values, k), strict=True)
+    for weight, centre, (points, seen) in zip(mixture.weights, mixture.means, pairs, strict=True):
+        half = len(points) // 2
+        ahead, behind = seen[:half], seen[half:]
+        phases = ((points[:half] - centre) @ frequencies.T).astype(np.float32)
+        even = np.cos(phases).T @ (ahead + behind).astype(np.float32)
+        odd = np.sin(phases).T @ (ahead - behind).astype(np.float32)
+        turn = (frequencies @ centre)[:, None]
+        share = weight / len(points)
+        out[:m] += share * (np.cos(turn) * even - np.sin(turn) * odd)
+        out[m:] += share * (np.sin(turn) * even + np.cos(turn) * odd)
+    return out
 
 
 def scores(mixture: Mixture, rows: Array) -> Array:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import Future
 from typing import Any
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.dashboard.explore.rehearsal import (
@@ -17,22 +19,21 @@ from privgmm.dashboard.explore.rehearsal import (
     neighbours,
 )
 from privgmm.dashboard.shared.jobs import is_known, still_open
+from privgmm.dashboard.shared.made_up import loaded
 from privgmm.data.datasets import Dataset
 from privgmm.figures.promises import Tried, error_curve, promises_figure
-from privgmm.mixture import Mixture
 
 __all__ = ["cloud", "show_other_promises"]
 
 _FIRST_FEW = 3
 
 
-def cloud(scene: Scene) -> tuple[list[Mixture], list[Future[Any]]]:
-    """Releases of the same rows with other noise, and which others are worth waiting for."""
+def cloud(scene: Scene) -> tuple[list[Rehearsal], list[Future[Any]]]:
+    """Rehearsals of the same with other noise, and which others are worth waiting for."""
     answers = asked_ahead(scene.seeded(scene.seed + seed) for seed in CLOUD_SEEDS)
     known = [answer.result() for answer in answers if is_known(answer)]
-    mixtures = [one.private for one in known if one.private is not None]
     # they come one after the other: a picture of a few, and then one of all, are enough
-    return mixtures, still_open([answers[_FIRST_FEW], answers[-1]])
+    return known, still_open([answers[_FIRST_FEW], answers[-1]])
 
 
 def show_other_promises(rehearsal: Rehearsal, dataset: Dataset) -> list[Future[Any]]:
@@ -42,36 +43,44 @@ def show_other_promises(rehearsal: Rehearsal, dataset: Dataset) -> list[Future[A
     others = [rehearsal.scene.at(epsilon) for epsilon in wanted if epsilon != here]
     answers = asked_ahead(others)
     known = [rehearsal, *(answer.result() for answer in answers if is_known(answer))]
-    _draw(known, dataset, missing=len(others) + 1 - len(known))
+    _draw(tuple(known), dataset, missing=len(others) + 1 - len(known))
     # first the small pictures, then the whole curve: the page is drawn twice, not ten times
     return still_open([answers[len(PROMISES) - 1], answers[-1]])
 
 
-def _draw(known: list[Rehearsal], dataset: Dataset, *, missing: int) -> None:
-    rehearsal = known[0]
-    here = rehearsal.scene.request.epsilon
-    tried = {
+def _tried(known: tuple[Rehearsal, ...]) -> dict[float, Tried]:
+    return {
         one.scene.request.epsilon: Tried(one.scene.request.epsilon, one.error, one.private)
         for one in known
     }
+
+
+@functools.lru_cache(maxsize=32)
+def _shared_curve(known: tuple[Rehearsal, ...]) -> go.Figure:
+    """The curve with a dot at the first of them, made once for all visitors who see the same."""
+    return error_curve(
+        list(_tried(known).values()),
+        here=known[0].scene.request.epsilon,
+        nonprivate=known[0].nonprivate_error,
+        span=CURVE_EPSILONS,
+        height=250,
+    )
+
+
+def _draw(known: tuple[Rehearsal, ...], dataset: Dataset, *, missing: int) -> None:
+    tried = _tried(known)
     left, right = st.container(key="beside").columns([1, 1.25], gap="medium")
     with left:
         st.markdown("**Error against ε**")
         st.plotly_chart(
-            error_curve(
-                list(tried.values()),
-                here=here,
-                nonprivate=rehearsal.nonprivate_error,
-                span=CURVE_EPSILONS,
-                height=250,
-            ),
+            _shared_curve(known),
             key="curve",
             config={"displayModeBar": False},
-            alt=_in_words(tried, rehearsal),
+            alt=_in_words(tried, known[0]),
         )
     with right:
         st.markdown("**The same people, four promises**")
-        _show_promises(tried, dataset, here)
+        _show_promises(known, dataset)
     st.caption(
         (f":material/hourglass_top: {missing} more to come. " if missing else "")
         + "Rehearsals with the same rows and the same seed; nothing is spent. Error: dist\\_GMM to "
@@ -79,17 +88,34 @@ def _draw(known: list[Rehearsal], dataset: Dataset, *, missing: int) -> None:
     )
 
 
-def _show_promises(tried: dict[float, Tried], dataset: Dataset, here: float) -> None:
-    ready = [tried.get(epsilon, epsilon) for epsilon in PROMISES]
+@functools.lru_cache(maxsize=32)
+def _shared_promises(known: tuple[Rehearsal, ...]) -> go.Figure:
+    """The small pictures, made once for all visitors who see the same."""
+    scene, dataset = known[0].scene, loaded(known[0].scene.rows)
+    return promises_figure(
+        _ready(known),
+        dataset.thumbnail,
+        true=dataset.truth,
+        here=scene.request.epsilon,
+        height=235,
+    )
+
+
+def _ready(known: tuple[Rehearsal, ...]) -> list[Tried | float]:
+    tried = _tried(known)
+    return [tried.get(epsilon, epsilon) for epsilon in PROMISES]
+
+
+def _show_promises(known: tuple[Rehearsal, ...], dataset: Dataset) -> None:
     if dataset.n_features < 2:
         st.caption("Small pictures need two columns or more.")
         return
     st.plotly_chart(
-        promises_figure(ready, dataset.thumbnail, true=dataset.truth, here=here, height=235),
+        _shared_promises(known),
         key="promises",
         config={"displayModeBar": False},
         alt="The rows with the true and the private ellipses, for "
-        + ", ".join(_promise_in_words(one) for one in ready),
+        + ", ".join(_promise_in_words(one) for one in _ready(known)),
     )
 
 

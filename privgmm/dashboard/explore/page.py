@@ -163,7 +163,10 @@ def _show_button(settings: state.Settings, chosen: Chosen, known: Feasibility) -
     widgets that were not drawn yet, and it forgets a click if it draws anew before the button is
     reached. So both are asked: the note that the call leaves, and the button itself.
     """
-    disabled = bool(known.blocked) or settings.most_components is not None or running() is not None
+    impossible = bool(known.blocked) or settings.most_components is not None
+    if st.session_state.pop(_CLICKED, False) and not impossible and running() is None:
+        start(settings, chosen)
+    disabled = impossible or running() is not None
     buttons = st.container(horizontal=True, vertical_alignment="center", key="buttons")
     clicked = buttons.button(
         "Release",
@@ -175,8 +178,7 @@ def _show_button(settings: state.Settings, chosen: Chosen, known: Feasibility) -
         width="stretch",
         help="Draws the noise, once, and spends the budget: also if the answer is “refused”.",
     )
-    noted = st.session_state.pop(_CLICKED, False)
-    if (clicked or noted) and not disabled:
+    if clicked and not disabled:
         start(settings, chosen)
         # at once, so that the button cannot be pressed twice
         redraw()
@@ -272,7 +274,7 @@ def _show_rehearsal(
         before = st.session_state.get(_KEPT)
         # what was there stays until there is something new: nothing flickers
         if isinstance(before, Rehearsal) and before.scene.rows == scene.rows:
-            show_picture(_drawn(before, dataset))
+            show_picture(Drawn.of_rehearsals((before,)))
         else:
             show_picture(Drawn(dataset))
         return [answer]
@@ -280,22 +282,10 @@ def _show_rehearsal(
     with band:
         show_band(of_rehearsal(found, real=dataset.truth is None))
     ghosts, pending = cloud(scene) if CLOUD in layers() and not found.problem else ([], [])
-    show_picture(_drawn(found, dataset, ghosts))
+    show_picture(Drawn.of_rehearsals((found, *ghosts)))
     with below:
         pending += show_other_promises(found, dataset)
     return pending
-
-
-def _drawn(rehearsal: Rehearsal, dataset: Dataset, ghosts: list[Any] | None = None) -> Drawn:
-    return Drawn(
-        dataset,
-        rehearsal.nonprivate,
-        rehearsal.private,
-        rehearsal.errors,
-        ghosts or (),
-        rehearsal.blocks,
-        rehearsed=True,
-    )
 
 
 def _show_release(last: state.Shown, band: DeltaGenerator) -> list[Future[Any]]:

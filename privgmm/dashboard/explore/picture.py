@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
+import plotly.graph_objects as go
 import streamlit as st
 
+from privgmm.dashboard.explore.rehearsal import Rehearsal
+from privgmm.dashboard.shared.made_up import loaded
 from privgmm.data.datasets import Dataset
 from privgmm.figures.mixtures import (
     blocks_label,
@@ -43,21 +47,35 @@ class Drawn:
     nonprivate, private : Mixture, optional
     errors : StandardErrors, optional
         Of the private one.
-    ghosts : sequence of Mixture
+    ghosts : tuple of Mixture
         Releases that might have been.
-    blocks : sequence of Mixture
+    blocks : tuple of Mixture
         Fits of single blocks.
-    rehearsed : bool
-        Whether the private one is a rehearsal.
+    rehearsals : tuple of Rehearsal
+        What all of it comes from, if it does: that on screen, and those that are its ghosts.
     """
 
     dataset: Dataset
     nonprivate: Mixture | None = None
     private: Mixture | None = None
     errors: StandardErrors | None = None
-    ghosts: Sequence[Mixture] = ()
-    blocks: Sequence[Mixture] = ()
-    rehearsed: bool = False
+    ghosts: tuple[Mixture, ...] = ()
+    blocks: tuple[Mixture, ...] = ()
+    rehearsals: tuple[Rehearsal, ...] = ()
+
+    @classmethod
+    def of_rehearsals(cls, rehearsals: tuple[Rehearsal, ...]) -> Drawn:
+        """The first of them, and the others as its ghosts."""
+        shown, *others = rehearsals
+        return cls(
+            loaded(shown.scene.rows),
+            shown.nonprivate,
+            shown.private,
+            shown.errors,
+            tuple(other.private for other in others if other.private is not None),
+            shown.blocks,
+            rehearsals,
+        )
 
 
 def layers() -> tuple[str, ...]:
@@ -103,9 +121,8 @@ def _choose_axes(dataset: Dataset) -> tuple[int, int]:
     return (dataset.columns.index(first), dataset.columns.index(second))
 
 
-def _draw(drawn: Drawn, axes: tuple[int, int]) -> None:
-    dataset, shown = drawn.dataset, layers()
-    private = drawn.private
+def _figure(drawn: Drawn, axes: tuple[int, int], shown: tuple[str, ...]) -> go.Figure:
+    dataset, private = drawn.dataset, drawn.private
     reference = drawn.nonprivate if dataset.truth is None else dataset.truth
     stretched = (
         TIMES_TEN in shown
@@ -140,6 +157,24 @@ def _draw(drawn: Drawn, axes: tuple[int, int]) -> None:
         )
     # upright at the side, where it does not cover the legend
     figure.update_layout(modebar={"orientation": "v", "bgcolor": "rgba(0,0,0,0)"})
+    return figure
+
+
+@functools.lru_cache(maxsize=32)
+def _shared_figure(
+    rehearsals: tuple[Rehearsal, ...], axes: tuple[int, int], shown: tuple[str, ...]
+) -> go.Figure:
+    """The picture of rehearsals, made once for all visitors who see the same."""
+    return _figure(Drawn.of_rehearsals(rehearsals), axes, shown)
+
+
+def _draw(drawn: Drawn, axes: tuple[int, int]) -> None:
+    dataset, shown = drawn.dataset, layers()
+    figure = (
+        _shared_figure(drawn.rehearsals, axes, shown)
+        if drawn.rehearsals
+        else _figure(drawn, axes, shown)
+    )
     words = figure_alt_text(
         dataset.n_rows,
         true=dataset.truth,

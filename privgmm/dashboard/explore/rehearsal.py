@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 
 from privgmm.dashboard.shared.answers import EPSILONS
-from privgmm.dashboard.shared.jobs import Board
+from privgmm.dashboard.shared.jobs import HEAVY, Board
 from privgmm.dashboard.shared.made_up import MadeUp, loaded
 from privgmm.dashboard.shared.state import Settings
 from privgmm.distances.parameters import dist_gmm
@@ -25,7 +25,7 @@ from privgmm.errors import InvalidInput
 from privgmm.learners.registry import make_learner
 from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import plan_for
+from privgmm.methods.planner import is_hopeful, plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import DEFAULT_LEARNER
@@ -50,8 +50,8 @@ __all__ = [
 NOW = Board(workers=1, waiting=4)
 """What is on screen."""
 
-AHEAD = Board(workers=1, waiting=24)
-"""What may be asked next."""
+AHEAD = Board(workers=1, waiting=24, after=HEAVY)
+"""What may be asked next; releases, which somebody waits for, come first."""
 
 PROMISES = (0.3, 1.0, 3.0, 10.0)
 """The epsilons of the four small pictures."""
@@ -61,6 +61,8 @@ CURVE_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 
 CLOUD_SEEDS = tuple(range(1, 13))
 """Other seeds, which show how far the noise reaches."""
+
+_HOPELESS = "no plan is expected to release from so few rows"
 
 _MOST_BLOCKS = 40
 """So many fits of blocks are kept to be drawn."""
@@ -161,6 +163,8 @@ def neighbours(epsilon: float) -> list[float]:
 def _rehearsed(scene: Scene) -> Rehearsal:
     """Run it; remembered, so that neither board does what the other has done."""
     try:
+        if not is_hopeful(scene.request):
+            return _without_plan(scene, _HOPELESS)
         plan = plan_for(scene.request).plan
         outcome = prepare(
             loaded(scene.rows).rows,
@@ -172,12 +176,16 @@ def _rehearsed(scene: Scene) -> Rehearsal:
             # a ledger of its own: nothing here may count as a spend of this process
         ).draw(MemoryLedger())
     except InvalidInput as problem:
-        k = scene.request.n_components
-        fit = None if scene.request.choose_components else _nonprivate(scene.rows, scene.learner, k)
-        return Rehearsal(
-            scene, str(problem), nonprivate=fit, nonprivate_error=_error(fit, _truth(scene.rows))
-        )
+        return _without_plan(scene, str(problem))
     return _told(scene, outcome)
+
+
+def _without_plan(scene: Scene, problem: str) -> Rehearsal:
+    k = scene.request.n_components
+    fit = None if scene.request.choose_components else _nonprivate(scene.rows, scene.learner, k)
+    return Rehearsal(
+        scene, problem, nonprivate=fit, nonprivate_error=_error(fit, _truth(scene.rows))
+    )
 
 
 def _told(scene: Scene, outcome: Outcome) -> Rehearsal:

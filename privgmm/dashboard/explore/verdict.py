@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html
 from collections.abc import Sequence
 from typing import Literal
@@ -115,7 +116,13 @@ def of_release(shown: Shown) -> Band:
 
 def _guess(plan: Plan) -> Cell:
     """What the noise that this plan draws leaves to an attacker."""
-    return Cell("Attacker's best guess", f"{plan.ceiling:.0%} right", "a coin: 50% right")
+    return Cell("Attacker's best guess", f"{_ceiling(plan):.0%} right", "a coin: 50% right")
+
+
+@functools.lru_cache(maxsize=256)
+def _ceiling(plan: Plan) -> float:
+    """Worked out once: a page that is drawn again must not price its plan again."""
+    return plan.ceiling
 
 
 def _errors(error: float | None, without: float | None, *, truth: bool) -> list[Cell]:

@@ -28,6 +28,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from privgmm.ledger.cautions import ordinal
@@ -196,7 +197,7 @@ class Line:
     """
 
     def __init__(self, places: int) -> None:
-        self._free = places
+        self._places = self._free = places
         self._round, self._arrived = 0, 0
         self._waiting: list[_Place] = []
         self._last: dict[Hashable, int] = {}
@@ -206,6 +207,11 @@ class Line:
     def waiting(self) -> int:
         """How many wait for a turn."""
         return len(self._waiting)
+
+    def wait_until_idle(self) -> None:
+        """Wait until nobody has a turn or waits for one."""
+        with self._moved:
+            self._moved.wait_for(lambda: self._free == self._places and not self._waiting)
 
     @contextlib.contextmanager
     def turn(self, owner: Hashable, ticket: Ticket) -> Iterator[None]:
@@ -261,8 +267,8 @@ def _in_line(place: int) -> str:
     return f"Waiting for others: you are {ordinal(place)} in line."
 
 
-HEAVY = Line(min(4, 1 + (os.cpu_count() or 1)))
-"""For releases of all sessions: one more than processors, as each at times waits for the rest."""
+HEAVY = Line(min(4, os.cpu_count() or 1))
+"""For releases of all sessions: as many at once as there are processors for them."""
 
 
 def this_session() -> Hashable:
@@ -347,10 +353,15 @@ class Board:
         How many answers are remembered.
     waiting : int
         How many questions may wait.
+    after : Line, optional
+        What comes first: no question is begun while anybody is in this line.
     """
 
-    def __init__(self, workers: int = 2, keep: int = 512, waiting: int = 8) -> None:
+    def __init__(
+        self, workers: int = 2, keep: int = 512, waiting: int = 8, after: Line | None = None
+    ) -> None:
         self._workers, self._keep, self._waiting = workers, keep, waiting
+        self._after = after
         self._answers: OrderedDict[Hashable, Future[Any]] = OrderedDict()
         self._stack: list[_Task] = []
         self._work_to_do = threading.Condition()
@@ -395,8 +406,13 @@ class Board:
     def _serve(self) -> None:
         while True:
             with self._work_to_do:
-                while not self._stack:
-                    self._work_to_do.wait()
+                self._work_to_do.wait_for(lambda: self._stack)
+            if self._after is not None:
+                self._after.wait_until_idle()
+            with self._work_to_do:
+                if not self._stack:
+                    # another worker was faster
+                    continue
                 task = self._stack.pop()
             _fulfil(task.future, task.work)
 
@@ -490,8 +506,10 @@ class _Drawing:
         The page is drawn again once one of them is there.
     painters : list of callable
         Parts to be drawn again at every tick.
+    paces : list of callable
+        Seconds that each of those who wait wants between two ticks, as things are.
     interval : float
-        Seconds between two ticks.
+        Seconds between two ticks, as the browser was told.
     due : float
         Before this time no tick of its own can have come.
     """
@@ -501,8 +519,14 @@ class _Drawing:
     thread: threading.Thread = dataclasses.field(default_factory=threading.current_thread)
     pending: list[Future[Any]] = dataclasses.field(default_factory=list)
     painters: list[Callable[[], None]] = dataclasses.field(default_factory=list)
+    paces: list[Callable[[], float]] = dataclasses.field(default_factory=list)
     interval: float = math.inf
     due: float = math.inf
+
+    @property
+    def wanted(self) -> float:
+        """Seconds between two ticks, as things are."""
+        return min((pace() for pace in self.paces), default=math.inf)
 
     @property
     def doubtful(self) -> bool:
@@ -516,30 +540,39 @@ class _Drawing:
         return threading.current_thread() is not self.thread and time.monotonic() < self.due
 
 
-_DRAWERS = threading.BoundedSemaphore(os.cpu_count() or 1)
-"""Pages that are drawn at once.
+_PEN = threading.Lock()
+"""Whoever draws a page has it.
 
-A page is Python's work, and only one thread does Python's work at a time. With 25 threads in turn,
-the one that talks to the browsers gets a hundredth of a second out of every eighth of one, so
-nobody is answered for many seconds. Pages that wait here cost nothing.
+A page is Python's work, and only one thread does Python's work at a time. If 25 take turns at it,
+the thread that talks to the browsers gets a hundredth of a second out of every eighth of one, and
+nobody is answered for many seconds. Pages that wait for the pen cost nothing.
 """
+_POLITE = 1.0
+"""Seconds after which a page is drawn without the pen: some other one takes long."""
 
 
 class _Turn:
-    """A thread's place among those that draw."""
+    """A thread's turn to draw."""
 
     def __init__(self) -> None:
         self._mine = False
 
+    def _take(self) -> None:
+        self._mine = _PEN.acquire(timeout=_POLITE)
+
+    def _give_back(self) -> None:
+        if self._mine:
+            self._mine = False
+            _PEN.release()
+
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
         """Wait for it, and give it back at the end."""
-        with _DRAWERS:
-            self._mine = True
-            try:
-                yield
-            finally:
-                self._mine = False
+        self._take()
+        try:
+            yield
+        finally:
+            self._give_back()
 
     @contextlib.contextmanager
     def given_up(self) -> Iterator[None]:
@@ -547,11 +580,11 @@ class _Turn:
         if not self._mine:
             yield
             return
-        _DRAWERS.release()
+        self._give_back()
         try:
             yield
         finally:
-            _DRAWERS.acquire()
+            self._take()
 
 
 class _Now(threading.local):
@@ -599,7 +632,8 @@ def on_the_clock(page: Callable[[], None]) -> Callable[[], None]:
 
 def _wind() -> None:
     drawing = _NOW.drawing
-    if drawing is not None and math.isfinite(drawing.interval):
+    if drawing is not None and drawing.paces:
+        drawing.interval = drawing.wanted
         drawing.due = time.monotonic() + drawing.interval
         _hang(drawing, drawing.interval)
 
@@ -628,6 +662,12 @@ def _tick(drawing: _Drawing, newest: Callable[[], None] | None) -> None:
     for paint in [*drawing.painters] if ticking else [newest]:
         if paint is not None:
             paint()
+    if context is not None and ticking and drawing.wanted != drawing.interval:
+        drawing.interval = drawing.wanted
+        for clock in context.fragment_ids_this_run or ():
+            message = ForwardMsg()
+            message.auto_rerun.fragment_id, message.auto_rerun.interval = clock, drawing.interval
+            context.enqueue(message)
 
 
 def watch(pending: Sequence[Future[Any]]) -> None:
@@ -635,7 +675,7 @@ def watch(pending: Sequence[Future[Any]]) -> None:
     drawing = _NOW.drawing
     if drawing is not None and pending:
         drawing.pending += pending
-        drawing.interval = min(drawing.interval, _TICK)
+        drawing.paces.append(lambda: _TICK)
 
 
 def repaint(paint: Callable[[], None], *, every: float | None = None) -> None:
@@ -653,7 +693,7 @@ def repaint(paint: Callable[[], None], *, every: float | None = None) -> None:
         paint()
         return
     drawing.painters.append(paint)
-    drawing.interval = min(drawing.interval, _pace(HEAVY.waiting) if every is None else every)
+    drawing.paces.append(lambda: _pace(HEAVY.waiting) if every is None else every)
     _hang(drawing, None, paint)
 
 

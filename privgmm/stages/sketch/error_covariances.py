@@ -16,7 +16,7 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
-from privgmm.stages.quadrature import points_of, scores
+from privgmm.stages.quadrature import points_of, scores, wave_moments
 from privgmm.stages.refinement.moment_law import Features, moment_law
 from privgmm.stages.sketch.fitting import Sketched, feature_law
 from privgmm.stages.sketch.frame import Frame
@@ -129,11 +129,9 @@ def after_refinement(
     """
     first = feature_law(sketched, mixture)
     second = moment_law(mixture, radius, deviations, sketched.n_units, features)
-    phases = second.rows @ sketched.frequencies[sketched.fitted_from :].T
-    waves = np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
-    weighed = waves * second.mass[:, None]
-    joint = weighed.T @ second.features
-    joint -= np.outer(weighed.sum(axis=0), second.mass @ second.features)
+    frequencies = sketched.frequencies[sketched.fitted_from :]
+    centred = second.features - second.mass @ second.features
+    joint = wave_moments(mixture, frequencies, second.rows, centred)
     pulls = np.linalg.solve(second.covariance, second.slope).T
     informations = first.information + pulls @ second.slope
     cross = first.pulls @ (joint / sketched.n_units) @ pulls.T

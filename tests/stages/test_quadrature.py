@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privgmm.mixture import Mixture
-from privgmm.stages.quadrature import points_of, scores
+from privgmm.stages.quadrature import points_of, scores, wave_moments
 from privgmm.stages.refinement.noisy_moments import _moved
 
 MIXTURE = Mixture(
@@ -56,3 +56,21 @@ def test_scores_are_derivatives_along_local_coordinates() -> None:
 def test_mean_scores_are_zero() -> None:
     rows, mass = points_of(MIXTURE)
     assert mass @ scores(MIXTURE, rows) == pytest.approx(np.zeros(12), abs=2e-3)
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_wave_moments_are_the_sums_over_all_points(d: int) -> None:
+    """Waves are evaluated at half of the points, and tell what all of them would."""
+    rng = np.random.default_rng(d)
+    roots = np.tril(rng.normal(size=(3, d, d))) + 1.5 * np.eye(d)
+    mixture = Mixture(
+        [0.2, 0.3, 0.5], 5 * rng.normal(size=(3, d)), roots @ roots.transpose(0, 2, 1)
+    )
+    rows, mass = points_of(mixture)
+    frequencies, values = rng.normal(size=(20, d)), rng.normal(size=(len(rows), 4))
+    phases = rows @ frequencies.T
+    waves = np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
+    expected = (waves * mass[:, None]).T @ values
+    found = wave_moments(mixture, frequencies, rows, values)
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert np.abs(expected).max() > 1e-3, "what is compared is not zero"

@@ -23,6 +23,7 @@ from privgmm.dashboard.shared.answers import (
     Remedies,
     answer_to,
     chance_for,
+    explained,
     remedies_for,
     rows_needed,
 )
@@ -210,7 +211,7 @@ def show_plan(known: Feasibility) -> None:
     """The plan in words, on request."""
     with st.popover("Plan", icon=":material/description:", disabled=known.plan is None):
         if known.plan is not None:
-            st.markdown(known.plan.explain().replace("\n", "\n\n"))
+            st.markdown(explained(known.plan).replace("\n", "\n\n"))
 
 
 def _short(known: Feasibility) -> str:

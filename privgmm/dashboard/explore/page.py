@@ -284,8 +284,9 @@ def _show_rehearsal(
     ghosts, pending = cloud(scene) if CLOUD in layers() and not found.problem else ([], [])
     show_picture(Drawn.of_rehearsals((found, *ghosts)))
     with below:
-        pending += show_other_promises(found, dataset)
-    return pending
+        others = show_other_promises(found, dataset)
+    # they come after a release that is under way, and then the page is drawn anew in any case
+    return pending if running() is not None else [*pending, *others]
 
 
 def _show_release(last: state.Shown, band: DeltaGenerator) -> list[Future[Any]]:

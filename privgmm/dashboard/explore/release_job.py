@@ -28,6 +28,8 @@ from privgmm.dashboard.shared.jobs import (
     Once,
     Ticket,
     follow,
+    is_tick,
+    patience,
     redraw,
     repaint,
     this_session,
@@ -164,6 +166,8 @@ class _Attempt:
         return dataclasses.replace(outcome, result=result)
 
 
+_NEARLY = 0.3
+"""Seconds that a tick waits for a release that has its turn."""
 _DRAWING = "Drawing the noise and finding the mixture…"
 
 
@@ -245,6 +249,9 @@ def show_running() -> None:
 
 def _progress(place: DeltaGenerator) -> None:
     current = running()
+    if current is not None and is_tick() and not current.job.progress.waits:
+        # few can be that far at once, so they may be told without waiting for the next tick
+        patience([current.job.future], _NEARLY)
     if current is None or current.job.finished:
         redraw()
     with place.container(border=True, key="progress"):

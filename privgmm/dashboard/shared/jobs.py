@@ -47,6 +47,7 @@ __all__ = [
     "beside",
     "follow",
     "is_known",
+    "is_tick",
     "on_the_clock",
     "patience",
     "place_clock",
@@ -77,11 +78,12 @@ class Cancelled(Exception):
 
 
 class Progress(NamedTuple):
-    """How far a job is."""
+    """How far a job is; `waits` while others have to come to an end before."""
 
     done: int
     total: int
     text: str
+    waits: bool = False
 
     @property
     def share(self) -> float:
@@ -110,15 +112,15 @@ class Ticket:
         """Ask to stop at the next step."""
         self._stop.set()
 
-    def step(self, done: int, total: int, text: str) -> None:
+    def step(self, done: int, total: int, text: str, waits: bool = False) -> None:
         """Tell the progress, and raise `Cancelled` if asked to stop."""
-        self.tell(done, total, text)
+        self.tell(done, total, text, waits)
         if self.stopped:
             raise Cancelled
 
-    def tell(self, done: int, total: int, text: str) -> None:
+    def tell(self, done: int, total: int, text: str, waits: bool = False) -> None:
         """Tell the progress of something that can no longer be stopped."""
-        self._progress = Progress(done, total, text)
+        self._progress = Progress(done, total, text, waits)
 
 
 class Job(Generic[T]):
@@ -223,7 +225,7 @@ class Line:
             place = self._join(owner)
             try:
                 while not (self._free and self._waiting[0] == place):
-                    ticket.step(0, 1, _in_line(self._waiting.index(place) + 1))
+                    ticket.step(0, 1, _in_line(self._waiting.index(place) + 1), waits=True)
                     self._moved.wait(_LOOK)
             except BaseException:
                 self._leave(place)
@@ -650,7 +652,7 @@ def _tick(drawing: _Drawing, newest: Callable[[], None] | None) -> None:
     """What the clock does: of all parts at a tick, of the newest while the page is drawn."""
     context = get_script_run_ctx()
     st.html(_NOTHING)
-    ticking = context is not None and bool(context.fragment_ids_this_run)
+    ticking = is_tick()
     if ticking and _this_address().page != drawing.address.page:
         _draw_instead(drawing.address)
     if ticking and drawing.doubtful:
@@ -668,6 +670,12 @@ def _tick(drawing: _Drawing, newest: Callable[[], None] | None) -> None:
             message = ForwardMsg()
             message.auto_rerun.fragment_id, message.auto_rerun.interval = clock, drawing.interval
             context.enqueue(message)
+
+
+def is_tick() -> bool:
+    """Whether only a part of the page is drawn, as at a tick of the clock."""
+    context = get_script_run_ctx()
+    return context is not None and bool(context.fragment_ids_this_run)
 
 
 def watch(pending: Sequence[Future[Any]]) -> None:

@@ -18,7 +18,7 @@ from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.stages.quadrature import points_of, scores, wave_moments
 from privgmm.stages.refinement.moment_law import Features, moment_law
-from privgmm.stages.sketch.fitting import Sketched, feature_law
+from privgmm.stages.sketch.fitting import Viewpoint
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.nearest import free_scores
 from privgmm.stages.sketch.structures import FULL, Structure, numbers_per_component, pack
@@ -107,16 +107,14 @@ def errors_in_data_units(
 
 
 def after_refinement(
-    sketched: Sketched, mixture: Mixture, radius: float, deviations: Array, features: Features
+    seen: Viewpoint, radius: float, deviations: Array, features: Features
 ) -> Array:
     """Where noisy moments sharpened the fit to a sketch of the same rows.
 
     Parameters
     ----------
-    sketched : Sketched
-        The sketch whose fit was refined.
-    mixture : Mixture
-        The refined one.
+    seen : Viewpoint
+        The sketch whose fit was refined, seen from the refined mixture.
     radius, deviations, features
         As `moment_law` has them.
 
@@ -127,7 +125,7 @@ def after_refinement(
     of the sum of both informations. The two errors share the sampling error of the rows, with
     covariance C12: to add the informations as if they were independent would count that twice.
     """
-    first = feature_law(sketched, mixture)
+    sketched, mixture, first = seen.sketched, seen.mixture, seen.law
     second = moment_law(mixture, radius, deviations, sketched.n_units, features)
     frequencies = sketched.frequencies[sketched.fitted_from :]
     centred = second.features - second.mass @ second.features

@@ -53,8 +53,7 @@ from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.fitting import (
     NARROWEST,
     FrameFit,
-    chi_square,
-    pull_of,
+    Viewpoint,
     refit,
 )
 from privgmm.stages.sketch.private_sketch import PrivateSketch
@@ -332,33 +331,31 @@ class PreparedFinish:
         d, n = self.stage.n_features, len(people)
         size = self.fit.parameters.size
         mixture, covariance = self.fit.mixture, self.fit.compute_local_covariance
+        seen: Viewpoint | None = None
         for share, moments in steps:
             multiplier = self.stage.part(share)
             noisy = noisy_moments_of(people, mixture, moments, multiplier, source)
             deviations = moments.deviations(multiplier, d) / n
             try:
+                seen = seen or Viewpoint(self.first, mixture)
                 found = solve_moments(
                     mixture,
                     noisy / n,
                     moments.radius,
                     deviations,
                     n,
-                    prior=pull_of(self.first, mixture),
+                    prior=seen.pull,
                     features=winsorised_features,
                 )
-                rise = chi_square(self.first, found.mixture) - self.fit.chi_square
+                there = Viewpoint(self.first, found.mixture)
+                rise = there.chi_square - self.fit.chi_square
             except (InvalidInput, np.linalg.LinAlgError):
                 # noise made numbers that cannot be computed with: what was paid for is not lost
                 continue
             if found.converged and rise <= size + 4 * math.sqrt(2 * size):
-                mixture = found.mixture
+                mixture, seen = found.mixture, there
                 covariance = functools.partial(
-                    after_refinement,
-                    self.first,
-                    mixture,
-                    moments.radius,
-                    deviations,
-                    winsorised_features,
+                    after_refinement, seen, moments.radius, deviations, winsorised_features
                 )
         return mixture, covariance
 

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -51,14 +51,12 @@ __all__ = [
     "FrameFit",
     "PathSearch",
     "Sketched",
-    "chi_square",
+    "Viewpoint",
     "choose",
     "expected_errors",
     "expected_information",
-    "feature_law",
     "fit",
     "fit_path",
-    "pull_of",
     "refit",
     "warm",
 ]
@@ -810,14 +808,6 @@ def choose(fits: Sequence[FrameFit]) -> FrameFit:
     return min(fits, key=lambda one: one.criterion)
 
 
-def chi_square(sketched: Sketched, mixture: Mixture) -> float:
-    """Q of any mixture in frame coordinates: how badly it explains the sketch."""
-    problem = _Problem.of(sketched)
-    theta = _of_mixture(mixture, problem.d)
-    with one_blas_thread():
-        return _quadratic(problem, theta, problem.whitener(problem.sampling(theta), 1.0))
-
-
 def _of_mixture(mixture: Mixture, d: int) -> Array:
     if mixture.n_features != d:
         raise InvalidInput(
@@ -875,46 +865,52 @@ class FeatureLaw(NamedTuple):
     pulls: Array
 
 
-def feature_law(sketched: Sketched, mixture: Mixture) -> FeatureLaw:
-    """What a sketch tells of a mixture in frame coordinates, if the rows follow it."""
-    problem = _Problem.of(sketched)
-    theta = _of_mixture(mixture, problem.d)
-    to_theta = local_slopes(mixture.cholesky)
-    with one_blas_thread():
-        factor = problem.whitener(problem.sampling(theta), 1.0)
-        slopes = _whitened(factor, problem.slopes(theta) @ to_theta)
-        known = slopes.T @ slopes
-        pulls, _ = lapack.dtrtrs(factor, slopes, lower=0, trans=0)
-    information = known + (to_theta.T * np.diagonal(problem.prior(theta)[2])) @ to_theta
-    return FeatureLaw(information, known, np.asarray(pulls.T))
-
-
-def pull_of(sketched: Sketched, through: Mixture) -> Callable[[Mixture], Pull]:
-    """How a sketch pulls at any mixture in frame coordinates, for `solve_moments`.
+class Viewpoint:
+    """A sketch as seen from a mixture in frame coordinates: its covariance is taken there, once.
 
     Parameters
     ----------
     sketched : Sketched
-    through : Mixture
-        At which the covariance of the sketch is taken, once.
+    mixture : Mixture
     """
-    problem = _Problem.of(sketched)
-    at = _of_mixture(through, problem.d)
-    with one_blas_thread():
-        factor = problem.whitener(problem.sampling(at), 1.0)
 
-    def pull(mixture: Mixture) -> Pull:
+    def __init__(self, sketched: Sketched, mixture: Mixture) -> None:
+        self.sketched, self.mixture = sketched, mixture
+        self._problem = _Problem.of(sketched)
+        self._theta = _of_mixture(mixture, self._problem.d)
+        with one_blas_thread():
+            self._factor = self._problem.whitener(self._problem.sampling(self._theta), 1.0)
+
+    @property
+    def chi_square(self) -> float:
+        """Q of the mixture: how badly it explains the sketch."""
+        with one_blas_thread():
+            return _quadratic(self._problem, self._theta, self._factor)
+
+    @property
+    def law(self) -> FeatureLaw:
+        """What the sketch tells of the mixture, if the rows follow it."""
+        problem, theta = self._problem, self._theta
+        to_theta = local_slopes(self.mixture.cholesky)
+        with one_blas_thread():
+            slopes = _whitened(self._factor, problem.slopes(theta) @ to_theta)
+            known = slopes.T @ slopes
+            pulls, _ = lapack.dtrtrs(self._factor, slopes, lower=0, trans=0)
+        information = known + (to_theta.T * np.diagonal(problem.prior(theta)[2])) @ to_theta
+        return FeatureLaw(information, known, np.asarray(pulls.T))
+
+    def pull(self, mixture: Mixture) -> Pull:
+        """How the sketch pulls at any mixture near by, for `solve_moments`."""
+        problem = self._problem
         theta = _of_mixture(mixture, problem.d)
         to_theta = local_slopes(mixture.cholesky)
-        slopes = _whitened(factor, problem.slopes(theta) @ to_theta)
-        residual = _whitened(factor, problem.target - problem.predicted(theta))
+        slopes = _whitened(self._factor, problem.slopes(theta) @ to_theta)
+        residual = _whitened(self._factor, problem.target - problem.predicted(theta))
         _, towards, precision = problem.prior(theta)
         return Pull(
             np.asarray(slopes.T @ slopes + to_theta.T @ precision @ to_theta),
             np.asarray(slopes.T @ residual + to_theta.T @ towards),
         )
-
-    return pull
 
 
 def expected_errors(information: Array, weights: npt.ArrayLike) -> ExpectedErrors:

@@ -22,7 +22,7 @@ from privgmm.stages.sketch.error_covariances import (
     rich_covariance,
 )
 from privgmm.stages.sketch.features import SketchShape
-from privgmm.stages.sketch.fitting import expected_information
+from privgmm.stages.sketch.fitting import Viewpoint, expected_information
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.nearest import nearest_mixture
 from privgmm.stages.sketch.private_sketch import PrivateSketch
@@ -75,7 +75,7 @@ def numbers(mixture: Mixture, covariance: Array) -> Array:
 
 def test_refinement_that_is_all_noise_leaves_the_sketch() -> None:
     one = sketch(0.005)
-    loud = after_refinement(one, MIXTURE, 3.0, np.full(6, 1e3), winsorised_features)
+    loud = after_refinement(Viewpoint(one, MIXTURE), 3.0, np.full(6, 1e3), winsorised_features)
     start = one.fitted_from
     information = expected_information(MIXTURE, one.frequencies[start:], one.deviations[start:], N)
     assert numbers(MIXTURE, loud) == pytest.approx(numbers(MIXTURE, inverse(information)), rel=2e-3)
@@ -83,7 +83,7 @@ def test_refinement_that_is_all_noise_leaves_the_sketch() -> None:
 
 def test_a_sketch_that_is_all_noise_leaves_the_moments() -> None:
     deviations = np.array([0.001, 0.002, 0.002, 0.004, 0.004, 0.004])
-    quiet = after_refinement(sketch(1e3), MIXTURE, 3.0, deviations, winsorised_features)
+    quiet = after_refinement(Viewpoint(sketch(1e3), MIXTURE), 3.0, deviations, winsorised_features)
     law = moment_law(MIXTURE, 3.0, deviations, N, winsorised_features)
     information = law.slope.T @ np.linalg.solve(law.covariance, law.slope) + 1e-3 * np.eye(12)
     assert numbers(MIXTURE, quiet) == pytest.approx(
@@ -96,7 +96,9 @@ def test_what_the_rows_do_not_tell_twice_is_not_counted_twice() -> None:
 
     Informations added as if they were independent would claim to know more than that.
     """
-    together = after_refinement(sketch(1e-5), MIXTURE, 20.0, np.full(6, 1e-6), winsorised_features)
+    together = after_refinement(
+        Viewpoint(sketch(1e-5), MIXTURE), 20.0, np.full(6, 1e-6), winsorised_features
+    )
     least = numbers(MIXTURE, inverse(N * fisher(MIXTURE) + np.eye(12)))
     found = numbers(MIXTURE, together)
     assert (found > 0.98 * least).all()

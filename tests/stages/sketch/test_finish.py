@@ -131,7 +131,7 @@ def test_numbers_that_cannot_be_computed_with_do_not_lose_what_was_paid_for(
     def failing(sketched: PrivateSketch, through: Mixture) -> NoReturn:
         raise np.linalg.LinAlgError
 
-    monkeypatch.setattr(finish, "pull_of", failing)
+    monkeypatch.setattr(finish, "Viewpoint", failing)
     kept = finished(rows, 2, noise_source(5))
     assert dist_gmm(kept.mixture, FOUR_COLUMNS) < 0.3
     assert dist_gmm(kept.mixture, refined.mixture) > 0, "the fit to the sketch stands"

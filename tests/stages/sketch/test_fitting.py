@@ -20,13 +20,12 @@ from privgmm.stages.sketch.fitting import (
     NARROWEST,
     FrameFit,
     Sketched,
-    chi_square,
+    Viewpoint,
     choose,
     expected_errors,
     expected_information,
     fit,
     fit_path,
-    pull_of,
     refit,
 )
 from privgmm.stages.sketch.frame import Frame
@@ -352,8 +351,10 @@ def test_chi_square_of_any_mixture(
 ) -> None:
     for sketch, path in zip(sketches[:3], paths[:3], strict=True):
         for found in path:
-            assert chi_square(sketch, found.mixture) == pytest.approx(found.chi_square, rel=1e-3)
-        rise = chi_square(sketch, TRUTH) - path[1].chi_square
+            assert Viewpoint(sketch, found.mixture).chi_square == pytest.approx(
+                found.chi_square, rel=1e-3
+            )
+        rise = Viewpoint(sketch, TRUTH).chi_square - path[1].chi_square
         assert -1 < rise < 11 + 4 * math.sqrt(22)
 
 
@@ -400,19 +401,19 @@ def test_local_coordinates_are_those_of_refinement() -> None:
 def test_a_sketch_pulls_downhill(sketches: list[Sketch]) -> None:
     """Nothing pulls at the fit; elsewhere the pull is the slope of the misfit, prior included."""
     found = refit(sketches[0], fit(sketches[0], 2))
-    at_fit = pull_of(sketches[0], found.mixture)(found.mixture)
+    at_fit = Viewpoint(sketches[0], found.mixture).pull(found.mixture)
     step = np.linalg.solve(at_fit.information, at_fit.downhill)
     assert step @ at_fit.downhill < 1e-2
     there = expected_information(
         TRUTH, sketches[0].frequencies, sketches[0].deviations, sketches[0].n_units
     )
-    pull = pull_of(sketches[0], TRUTH)(TRUTH)
+    pull = Viewpoint(sketches[0], TRUTH).pull(TRUTH)
     np.testing.assert_allclose(pull.information, there, rtol=1e-9, atol=1e-9 * there.max())
     # one step from the truth ends near the fit, measured in standard errors
     step = np.asarray(np.linalg.solve(there, pull.downhill))
     moved = noisy_moments._moved(TRUTH, step.reshape(2, -1).astype(np.float64))
-    assert chi_square(sketches[0], moved) < chi_square(sketches[0], TRUTH)
-    assert chi_square(sketches[0], moved) < found.chi_square + 1
+    assert Viewpoint(sketches[0], moved).chi_square < Viewpoint(sketches[0], TRUTH).chi_square
+    assert Viewpoint(sketches[0], moved).chi_square < found.chi_square + 1
 
 
 def test_inflation_brings_chi_square_to_its_degrees_of_freedom(sketches: list[Sketch]) -> None:
@@ -443,7 +444,7 @@ def test_widths_have_a_floor(d: int) -> None:
     widths = np.sqrt(np.linalg.eigvalsh(found.mixture.covariances))
     assert widths.min() == pytest.approx(NARROWEST)
     np.testing.assert_allclose(np.sort(found.mixture.means[:, 0]), [-1, 1], atol=1e-3)
-    assert chi_square(points, found.mixture) == pytest.approx(found.chi_square, rel=1e-6)
+    assert Viewpoint(points, found.mixture).chi_square == pytest.approx(found.chi_square, rel=1e-6)
     broad = fit(Sketch(where, np.cos(where[:, 0]) + 0j, np.full(len(where), 0.5), 100), 2)
     assert not broad.floored.any()
 
@@ -502,7 +503,7 @@ def test_what_cannot_be_fitted_is_refused(paths: list[tuple[FrameFit, ...]]) -> 
     with pytest.raises(InvalidInput, match="features"):
         refit(good, paths[0][1])
     with pytest.raises(InvalidInput, match="features"):
-        chi_square(good, TRUTH)
+        Viewpoint(good, TRUTH)
     with pytest.raises(InvalidInput, match="at least one"):
         choose([])
     with pytest.raises(InvalidInput, match="information"):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import pytest
 
+from privgmm.dashboard.shared import jobs
 from privgmm.dashboard.shared.jobs import (
     Board,
     Cancelled,
@@ -216,6 +219,36 @@ def test_a_turn_that_fails_is_given_back() -> None:
         pass
 
 
+def test_a_line_is_idle_when_nobody_works_or_waits() -> None:
+    crowd, idle = Crowd(places=1), threading.Event()
+    crowd.line.wait_until_idle()
+    for owner in ("a", "b"):
+        crowd.join(owner, owner)
+
+    def wait() -> None:
+        crowd.line.wait_until_idle()
+        idle.set()
+
+    threading.Thread(target=wait).start()
+    crowd.let_go(1)
+    crowd.jobs["a"].result(10)
+    assert not idle.wait(0.05), "b has a turn"
+    crowd.finish()
+    assert idle.wait(10)
+
+
+def test_what_may_be_asked_next_waits_for_what_was_asked() -> None:
+    crowd = Crowd(places=1)
+    board = Board(workers=1, after=crowd.line)
+    assert board.ask("before", lambda: 1).result(10) == 1
+    crowd.join("a", "a")
+    asked = board.ask("meanwhile", lambda: 2)
+    with pytest.raises(TimeoutError):
+        asked.result(0.05)
+    crowd.finish()
+    assert asked.result(10) == 2
+
+
 # Work for all sessions
 
 
@@ -257,3 +290,89 @@ def test_what_failed_is_done_anew_and_what_is_heavy_forgotten() -> None:
     once.ask("b", lambda _: 0, 1).result(10)
     once.ask("c", lambda _: 0, 1).result(10)
     assert once.ask("a", work, 1).result(10) == 2
+
+
+# Pages that are drawn side by side
+
+
+class Drawers:
+    """Threads that draw a page each, as `on_the_clock` lets them."""
+
+    def __init__(self) -> None:
+        self.at_once, self.most = 0, 0
+        self._lock = threading.Lock()
+
+    def work(self) -> None:
+        """Draw for a moment."""
+        with self._lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+        time.sleep(0.02)
+        with self._lock:
+            self.at_once -= 1
+
+    def draw(self, page: Callable[[], None], threads: int = 4) -> None:
+        """Let so many threads draw."""
+        drawn = jobs.on_the_clock(page)
+        crowd = [threading.Thread(target=drawn) for _ in range(threads)]
+        for one in crowd:
+            one.start()
+        for one in crowd:
+            one.join(10)
+
+
+def test_pages_are_drawn_one_after_the_other() -> None:
+    drawers = Drawers()
+    drawers.draw(drawers.work)
+    assert drawers.most == 1
+
+
+def test_a_page_that_fails_gives_the_pen_back() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            jobs.on_the_clock(fails)()
+    drawers = Drawers()
+    drawers.draw(drawers.work)
+    assert drawers.most == 1
+
+
+def test_whoever_waits_for_an_answer_lets_others_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_POLITE", 30.0)
+    drawers, answer = Drawers(), Future[None]()
+    came, answered = [], []
+
+    def page() -> None:
+        came.append(1)
+        if len(came) == 4:
+            # only if the others have given up their turns while they wait
+            answer.set_result(None)
+        jobs.patience([answer], 5)
+        answered.append(answer.done())
+        drawers.work()
+
+    drawers.draw(page)
+    assert answered == [True] * 4
+    assert drawers.most == 1
+
+
+def test_nobody_waits_long_for_a_page_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_POLITE", 0.05)
+    slow, drawn = threading.Event(), threading.Event()
+
+    def takes_long() -> None:
+        slow.wait(10)
+
+    first = threading.Thread(target=jobs.on_the_clock(takes_long))
+    first.start()
+    second = threading.Thread(target=jobs.on_the_clock(drawn.set))
+    second.start()
+    assert drawn.wait(10), "drawn although the first still has the pen"
+    slow.set()
+    first.join(10)
+    second.join(10)
+    drawers = Drawers()
+    drawers.draw(drawers.work, threads=2)
+    assert drawers.most == 1, "and the pen is there for the next"

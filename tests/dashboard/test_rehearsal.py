@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from privgmm.dashboard.explore import rehearsal
+from privgmm.dashboard.explore import other_promises, picture, rehearsal
+from privgmm.dashboard.explore.picture import Drawn
 from privgmm.dashboard.explore.rehearsal import CLOUD_SEEDS, PROMISES, Scene, asked, asked_ahead
 from privgmm.dashboard.shared.answers import BOARD, EPSILONS
 from privgmm.dashboard.shared.jobs import Board
 from privgmm.dashboard.shared.made_up import is_made_up, loaded
+from privgmm.data.datasets import generate, well_separated
 from privgmm.distances.parameters import dist_gmm
 from privgmm.ledger.process import ProcessAccount
 from privgmm.methods.planner import plan_for
@@ -90,6 +92,44 @@ def test_equal_rehearsals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None
     (ahead,) = asked_ahead([scene])
     first = ahead.result(120)
     assert asked(dataclasses.replace(scene)).result(120) is first
+
+
+def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class that opens the same page makes its figures once; nobody's own rows are kept so."""
+    made: list[str] = []
+    for module, name in (
+        (picture, "mixtures_figure"),
+        (other_promises, "error_curve"),
+        (other_promises, "promises_figure"),
+    ):
+        real = getattr(module, name)
+
+        def counted(*rows: Any, name: str = name, real: Any = real, **said: Any) -> Any:
+            made.append(name)
+            return real(*rows, **said)
+
+        monkeypatch.setattr(module, name, counted)
+    for shared in (
+        picture._shared_figure,
+        other_promises._shared_curve,
+        other_promises._shared_promises,
+    ):
+        shared.cache_clear()
+    first = _page(data_seed="5")
+    rehearsal.AHEAD.settle()
+    first.run()
+    before = len(made)
+    assert {"mixtures_figure", "error_curve", "promises_figure"} == set(made)
+    second = _page(data_seed="5")
+    assert len(made) == before
+    assert [chart.proto.spec for chart in second.get("plotly_chart")] == [
+        chart.proto.spec for chart in first.get("plotly_chart")
+    ]
+    kept = picture._shared_figure.cache_info().currsize
+    own = Drawn(generate(well_separated(rng=3), 500, rng=4))
+    picture._draw(own, (0, 1))
+    assert made[before:] == ["mixtures_figure"]
+    assert picture._shared_figure.cache_info().currsize == kept
 
 
 def test_only_rows_that_are_nobodys_are_rehearsed() -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from privgmm.errors import InvalidInput
+from privgmm.methods import registry
 from privgmm.methods.lifted import LiftedMethod
 from privgmm.methods.lifted.cores import component_gap
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import best_plan, calibrate, plan_for
+from privgmm.methods.planner import best_plan, calibrate, is_hopeful, plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import feasible
 from privgmm.mixture import Mixture
@@ -74,6 +75,20 @@ def test_too_few_rows_is_said_before_anything_is_spent() -> None:
         lifted_plan(2_000)
     assert not feasible(asked(2_000))
     assert feasible(asked(60_000))
+
+
+@pytest.mark.parametrize("method", [*registry.names(), "auto"])
+@pytest.mark.parametrize("n", [300, 3_000, 60_000])
+def test_what_is_hopeful_gets_a_plan_and_nothing_else(method: str, n: int) -> None:
+    request = PlanRequest(
+        n_components=2, n_features=2, n_rows=n, epsilon=0.3, delta=1e-6, method=method
+    )
+    try:
+        plan_for(request)
+        said = ""
+    except InvalidInput as problem:
+        said = str(problem)
+    assert is_hopeful(request) == (not said.startswith("no plan is expected to release"))
 
 
 def test_the_other_methods_plan_too() -> None:

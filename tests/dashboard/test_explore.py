@@ -1185,7 +1185,7 @@ def test_progress_speaks_of_blocks_only_where_there_are_some(
 ) -> None:
     for n, first in (("2,000", "Counting rows…"), ("30,000", "0 of 1,500 blocks fitted")):
         told: list[str] = []
-        monkeypatch.setattr(Ticket, "tell", lambda _, *said, told=told: told.append(said[-1]))
+        monkeypatch.setattr(Ticket, "tell", lambda _, *said, told=told: told.append(said[2]))
         _press(_open(method="Sketch", n=n))
         told = [text for text in told if text not in ("", "Planning…")]
         assert told[0] == first

@@ -6,6 +6,7 @@ import streamlit as st
 
 from privgmm.dashboard.audit import curve, flip, game, losses, neighbours
 from privgmm.dashboard.audit.adversaries import show_adversaries
+from privgmm.dashboard.shared.format import problem_in_words
 from privgmm.dashboard.shared.jobs import on_the_clock
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
@@ -48,7 +49,7 @@ def page() -> None:
         else:
             _SECTIONS[section][1](_choose_epsilon())
     except PrivGMMError as problem:
-        st.error(str(problem), icon=":material/error:")
+        st.error(problem_in_words(problem), icon=":material/error:")
     with link:
         # Last, when every widget of the page has its value.
         show_link(written(_WRITERS))

@@ -39,7 +39,7 @@ from privgmm.dashboard.compare.runs import (
     find,
     here,
 )
-from privgmm.dashboard.shared.format import count_in_words, number_in_words
+from privgmm.dashboard.shared.format import count_in_words, number_in_words, problem_in_words
 from privgmm.dashboard.shared.jobs import on_the_clock, patience, redraw, repaint
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
@@ -120,7 +120,7 @@ def page() -> None:
         try:
             asked.problem()
         except InvalidInput as problem:
-            st.error(str(problem), icon=":material/error:")
+            st.error(problem_in_words(problem), icon=":material/error:")
             return
         shown = _choose_measure()
         running = not find(asked, _known(asked), more=False).complete and not _stopped(asked)

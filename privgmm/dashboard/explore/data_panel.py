@@ -10,7 +10,7 @@ import streamlit as st
 from privgmm.dashboard.explore.upload import choose_upload
 from privgmm.dashboard.shared.answers import SIZES
 from privgmm.dashboard.shared.chosen import Chosen
-from privgmm.dashboard.shared.format import escaped
+from privgmm.dashboard.shared.format import problem_in_words
 from privgmm.dashboard.shared.made_up import loaded
 from privgmm.data.datasets import GENERATORS, sample_names
 from privgmm.errors import InvalidInput
@@ -146,7 +146,7 @@ def choose_data() -> Chosen | None:
             return choose_upload()
         return _generate()
     except InvalidInput as problem:
-        st.error(escaped(str(problem)), icon=":material/error:")
+        st.error(problem_in_words(problem), icon=":material/error:")
         return None
 
 

@@ -29,8 +29,8 @@ from privgmm.dashboard.shared.answers import (
 )
 from privgmm.dashboard.shared.format import (
     count_in_words,
-    escaped,
     method_title,
+    problem_in_words,
     spreads_apart,
 )
 from privgmm.dashboard.shared.jobs import is_known, patience, still_open
@@ -224,7 +224,7 @@ def _short(known: Feasibility) -> str:
         if known.pending:
             return f"At ε = {epsilon:g} your **{n:,}** rows are too few. Counting what it takes…"
         shortage = "" if known.answer is None else known.answer.shortage
-        return escaped(known.problem or shortage or "A refusal is to be expected.")
+        return problem_in_words(known.problem or shortage or "A refusal is to be expected.")
     if math.isinf(known.needed):
         method = method_title(known.request.method)
         return f"No number of rows will do at these settings (method {method}, ε = {epsilon:g})."

@@ -39,7 +39,7 @@ from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import account_of
 from privgmm.dashboard.shared.answers import fewest_rows
 from privgmm.dashboard.shared.chosen import Chosen
-from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
+from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
 from privgmm.dashboard.shared.jobs import (
     is_known,
     on_the_clock,
@@ -106,7 +106,7 @@ def page() -> None:
     except PrivGMMError as problem:
         # Without a promise that can be asked for, or an account, nothing may be released.
         with rest:
-            st.error(escaped(str(problem)), icon=":material/error:")
+            st.error(problem_in_words(problem), icon=":material/error:")
             show_picture(Drawn(chosen.dataset))
         return
     known = feasibility_of(settings, chosen.dataset)

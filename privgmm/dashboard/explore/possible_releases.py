@@ -17,6 +17,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.shared import state
+from privgmm.dashboard.shared.format import problem_in_words
 from privgmm.dashboard.shared.jobs import HEAVY, Job, Once, Ticket, redraw, repaint, this_session
 from privgmm.distances.parameters import dist_gmm
 from privgmm.learners.registry import make_learner
@@ -182,7 +183,7 @@ def show_ghosts(shown: state.Shown) -> None:
             st.markdown(_summary(cloud))
             problem = None if cloud.running or cloud.job is None else cloud.job.problem()
             if isinstance(problem, Exception) and str(problem):
-                st.error(str(problem), icon=":material/error:")
+                st.error(problem_in_words(problem), icon=":material/error:")
 
 
 def _paint(cloud: Cloud, place: DeltaGenerator) -> None:

@@ -20,7 +20,7 @@ from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import Account, account_of
 from privgmm.dashboard.shared.answers import answer_to
 from privgmm.dashboard.shared.chosen import Chosen
-from privgmm.dashboard.shared.format import escaped
+from privgmm.dashboard.shared.format import problem_in_words
 from privgmm.dashboard.shared.jobs import (
     HEAVY,
     Cancelled,
@@ -237,7 +237,7 @@ def collect() -> None:
     elif isinstance(problem, Cancelled):
         state.note(state.Note("", spent=current.spent, trouble=False))
     elif isinstance(problem, Exception):
-        state.note(state.Note(escaped(str(problem)), spent=current.spent, trouble=True))
+        state.note(state.Note(problem_in_words(problem), spent=current.spent, trouble=True))
     else:
         raise problem
 

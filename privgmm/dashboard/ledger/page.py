@@ -18,7 +18,7 @@ import streamlit as st
 
 from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.shared.accounts import Account, accounts_to_show
-from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
+from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
 from privgmm.dashboard.shared.jobs import on_the_clock
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import show_link
@@ -77,7 +77,7 @@ def page() -> None:
         try:
             _show(account)
         except PrivGMMError as problem:
-            st.error(escaped(str(problem)), icon=":material/error:")
+            st.error(problem_in_words(problem), icon=":material/error:")
     left, right = st.container(key="sharing").columns(2)
     with left.container(border=True, height="stretch"):
         st.markdown("**Why a refusal costs too**")
@@ -230,7 +230,7 @@ def _exports(account: Account, rows: list[dict[str, Any]], standing: Standing) -
 def _cap(account: Account, standing: Standing) -> None:
     with st.container(border=True, key="cap"):
         if problem := st.session_state.pop(_PROBLEM, None):
-            st.error(escaped(problem), icon=":material/error:")
+            st.error(problem_in_words(problem), icon=":material/error:")
         if standing.cap is not None:
             st.markdown(
                 f"**Cap: {_budget(standing.cap)}.** A release that would go over it is not made: "

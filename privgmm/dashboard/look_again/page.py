@@ -15,7 +15,7 @@ from privgmm.dashboard.look_again.looks import Look, as_released, choice_from, l
 from privgmm.dashboard.look_again.paid import Paid, choose_source, find_paid, show_paid
 from privgmm.dashboard.look_again.scene import Scene, components_in_words
 from privgmm.dashboard.look_again.synthetic_rows import show_synthetic_rows
-from privgmm.dashboard.shared.format import escaped, method_title, number_in_words
+from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
 from privgmm.dashboard.shared.jobs import is_known, on_the_clock, patience, still_open, watch
 from privgmm.dashboard.shared.layout import frame, slider_ends
 from privgmm.dashboard.shared.lessons import (
@@ -213,7 +213,7 @@ def _found(paid: Paid, sketch: PrivateSketch, k: int, kind: CovarianceType) -> L
         return None
     problem = answer.exception()
     if isinstance(problem, PrivGMMError):
-        st.error(escaped(f"{problem}."), icon=":material/error:")
+        st.error(problem_in_words(problem), icon=":material/error:")
         return None
     return answer.result()
 

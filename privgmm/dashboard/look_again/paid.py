@@ -13,7 +13,7 @@ import streamlit as st
 from privgmm.budget import Budget
 from privgmm.dashboard.explore.release_job import collect, running, show_running
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.format import escaped, number_in_words
+from privgmm.dashboard.shared.format import escaped, number_in_words, problem_in_words
 from privgmm.dashboard.shared.jobs import beside
 from privgmm.data.datasets import Dataset, generate
 from privgmm.errors import InvalidInput, PrivGMMError
@@ -258,7 +258,7 @@ def _received() -> Paid | None:
     try:
         return beside(key, lambda: paid_from_receipt(content, name), "Checking the receipt…")
     except PrivGMMError as problem:
-        st.error(escaped(f"{problem}."), icon=":material/error:")
+        st.error(problem_in_words(problem), icon=":material/error:")
         return None
 
 

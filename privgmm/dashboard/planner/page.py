@@ -28,7 +28,7 @@ from privgmm.dashboard.planner.solve import (
     methods_in_order,
     solution_of,
 )
-from privgmm.dashboard.shared.format import all_of, count_in_words
+from privgmm.dashboard.shared.format import all_of, count_in_words, problem_in_words
 from privgmm.dashboard.shared.jobs import (
     GRACE,
     is_known,
@@ -107,7 +107,7 @@ def page() -> None:
         try:
             component_weights(asked.request.n_components, asked.request.smallest_weight)
         except InvalidInput as problem:
-            st.error(str(problem), icon=":material/error:")
+            st.error(problem_in_words(problem), icon=":material/error:")
             return
         found = find(asked)
         _answers(asked, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from privgmm.methods import registry
@@ -14,6 +15,7 @@ __all__ = [
     "escaped",
     "method_title",
     "number_in_words",
+    "problem_in_words",
     "spreads_apart",
     "times_short",
     "with_error",
@@ -150,6 +152,51 @@ def all_of(words: Sequence[str]) -> str:
     """
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
+
+
+_ON_SCREEN = {
+    "n_blocks": "t",
+    "n_components": "k",
+    "epsilon": "ε",
+    "delta": "δ",
+    "alpha": "α",
+    "X": "the table",
+}
+"""What the library calls something, and what stands beside its control."""
+
+_SAID = re.compile(
+    r"method '(?P<method>\w+)'"
+    r"|(?P<quoted>'[^']*'|\"[^\"]*\")"
+    r"|(?P<number>\b\d+(?:\.\d+)?e[-+]?\d+\b)"
+    rf"|\b(?P<name>{'|'.join(_ON_SCREEN)})\b"
+)
+
+
+def problem_in_words(problem: object) -> str:
+    r"""What the library says is wrong, as a sentence for the page, in the page's own words.
+
+    Nothing in it is read as Markdown, and what is quoted (the name of a column) stays as it is.
+
+    Examples
+    --------
+    >>> print(problem_in_words("n_blocks = 20 is too few within δ = 1e-06: raise epsilon"))
+    t = 20 is too few within δ = 10⁻⁶\: raise ε.
+    >>> print(problem_in_words("X has constant columns ['alpha'], try method 'lifted'"))
+    The table has constant columns \['alpha'\], try method Lifted.
+    """
+
+    def on_screen(found: re.Match[str]) -> str:
+        if found["method"]:
+            return f"method {method_title(found['method'])}"
+        if found["number"]:
+            return number_in_words(float(found["number"]))
+        return found["quoted"] or _ON_SCREEN[found["name"]]
+
+    words = _SAID.sub(on_screen, str(problem))
+    if words[1:2] != " ":
+        # a sign that stands beside a control is not a word
+        words = words[:1].upper() + words[1:]
+    return escaped(words if words.endswith((".", "?", "!")) else f"{words}.")
 
 
 def escaped(text: str) -> str:

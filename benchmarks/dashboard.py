@@ -21,6 +21,7 @@ from playwright.sync_api import sync_playwright
 from streamlit.testing.v1 import AppTest
 
 from benchmarks.visitors import release_together, serve
+from privgmm.dashboard.explore import rehearsal
 from privgmm.dashboard.planner import solve as foresight
 from privgmm.dashboard.shared import answers
 from privgmm.dashboard.shared import jobs as waiting
@@ -59,6 +60,9 @@ class Move:
 
 MILLION = {"n": "1,000,000"}
 MOVES = (
+    Move("Explore", "select_slider", "epsilon", (0.5, 2.0, 0.35, 5.0, 0.7, 8.0)),
+    Move("Explore", "select_slider", "n", (5_000, 2_000, 7_000, 10_000, 1_000)),
+    Move("Explore", "select_slider", "delta", (1e-8, 1e-5, 1e-7, 1e-9)),
     Move("Explore", "select_slider", "epsilon", (0.5, 2.0, 0.2, 5.0, 0.7, 10.0), MILLION),
     Move("Explore", "select_slider", "delta", (1e-8, 1e-5, 1e-10, 1e-7), MILLION),
     Move("Explore", "number_input", "k", (3, 4, 5, 1), MILLION),
@@ -93,7 +97,8 @@ def opened(move: Move) -> AppTest:
 
 
 def settle() -> None:
-    for board in (answers.BOARD, foresight.BOARD, waiting.BOARD):
+    boards = (answers.BOARD, foresight.BOARD, waiting.BOARD, rehearsal.NOW, rehearsal.AHEAD)
+    for board in boards:
         board.settle()
 
 

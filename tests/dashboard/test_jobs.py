@@ -220,33 +220,36 @@ def test_a_turn_that_fails_is_given_back() -> None:
 
 
 def test_a_line_is_idle_when_nobody_works_or_waits() -> None:
-    crowd, idle = Crowd(places=1), threading.Event()
-    crowd.line.wait_until_idle()
+    crowd = Crowd(places=1)
+    idle = [crowd.line.idle]
     for owner in ("a", "b"):
         crowd.join(owner, owner)
-
-    def wait() -> None:
-        crowd.line.wait_until_idle()
-        idle.set()
-
-    threading.Thread(target=wait).start()
+    idle.append(crowd.line.idle)
     crowd.let_go(1)
     crowd.jobs["a"].result(10)
-    assert not idle.wait(0.05), "b has a turn"
+    idle.append(crowd.line.idle)
     crowd.finish()
-    assert idle.wait(10)
+    assert [*idle, crowd.line.idle] == [True, False, False, True]
 
 
 def test_what_may_be_asked_next_waits_for_what_was_asked() -> None:
-    crowd = Crowd(places=1)
-    board = Board(workers=1, after=crowd.line)
+    crowd, first = Crowd(places=1), Board(workers=1)
+    board = Board(workers=1, after=(crowd.line, first))
     assert board.ask("before", lambda: 1).result(10) == 1
     crowd.join("a", "a")
     asked = board.ask("meanwhile", lambda: 2)
     with pytest.raises(TimeoutError):
-        asked.result(0.05)
+        asked.result(0.2)
+    go = threading.Event()
+    slow = first.ask("slow", lambda: go.wait(10))
     crowd.finish()
+    with pytest.raises(TimeoutError):
+        asked.result(0.2)
+    assert not first.idle
+    go.set()
+    assert slow.result(10)
     assert asked.result(10) == 2
+    assert first.idle
 
 
 # Work for all sessions

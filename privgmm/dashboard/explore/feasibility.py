@@ -119,12 +119,14 @@ class Feasibility:
         )
 
 
-def feasibility_of(settings: Settings, dataset: Dataset) -> Feasibility:
-    """What is known by now; asks for the rest."""
+def feasibility_of(
+    settings: Settings, dataset: Dataset, after: Future[Any] | None = None
+) -> Feasibility:
+    """What is known by now; asks for the rest, of which only the plan comes before `after`."""
     request = settings.request
     # The newest question is served first: the plan matters most, then what would help.
-    counted = rows_needed(request)
-    foreseen = chance_for(request, dataset.truth, settings.learner)
+    counted = rows_needed(request, after)
+    foreseen = chance_for(request, dataset.truth, settings.learner, after)
     planned = answer_to(request)
     patience([planned])
     answer, problem = _known(planned)

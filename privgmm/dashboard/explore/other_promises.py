@@ -18,6 +18,7 @@ from privgmm.dashboard.explore.rehearsal import (
     asked_ahead,
     neighbours,
 )
+from privgmm.dashboard.shared.answers import EPSILONS
 from privgmm.dashboard.shared.jobs import is_known, still_open
 from privgmm.dashboard.shared.made_up import loaded
 from privgmm.data.datasets import Dataset
@@ -41,7 +42,9 @@ def show_other_promises(rehearsal: Rehearsal, dataset: Dataset) -> list[Future[A
     here = rehearsal.scene.request.epsilon
     wanted = dict.fromkeys((*PROMISES, *neighbours(here), *CURVE_EPSILONS))
     others = [rehearsal.scene.at(epsilon) for epsilon in wanted if epsilon != here]
-    answers = asked_ahead(others)
+    # last the other stops of the slider, so that wherever it is drawn to, the answer is there
+    stops = [rehearsal.scene.at(epsilon) for epsilon in EPSILONS if epsilon not in wanted]
+    answers = asked_ahead([*others, *stops])[: len(others)]
     known = [rehearsal, *(answer.result() for answer in answers if is_known(answer))]
     _draw(tuple(known), dataset, missing=len(others) + 1 - len(known))
     # first the small pictures, then the whole curve: the page is drawn twice, not ten times

@@ -16,7 +16,7 @@ import functools
 from collections.abc import Iterable
 from concurrent.futures import Future
 
-from privgmm.dashboard.shared.answers import EPSILONS
+from privgmm.dashboard.shared.answers import BOARD, EPSILONS, is_hopeful
 from privgmm.dashboard.shared.jobs import HEAVY, Board
 from privgmm.dashboard.shared.made_up import MadeUp, loaded
 from privgmm.dashboard.shared.state import Settings
@@ -25,7 +25,7 @@ from privgmm.errors import InvalidInput
 from privgmm.learners.registry import make_learner
 from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import is_hopeful, plan_for
+from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import DEFAULT_LEARNER
@@ -50,8 +50,8 @@ __all__ = [
 NOW = Board(workers=1, waiting=4)
 """What is on screen."""
 
-AHEAD = Board(workers=1, waiting=24, after=HEAVY)
-"""What may be asked next; releases, which somebody waits for, come first."""
+AHEAD = Board(workers=1, waiting=32, after=(HEAVY, NOW, BOARD))
+"""What may be asked next; whatever somebody waits for comes first."""
 
 PROMISES = (0.3, 1.0, 3.0, 10.0)
 """The epsilons of the four small pictures."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Any
 
 from privgmm.dashboard.shared.jobs import Board
 from privgmm.errors import InvalidInput
-from privgmm.methods import registry
+from privgmm.methods import planner, registry
 from privgmm.methods.method import Outlook
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import Answer, plan_for
@@ -33,6 +35,7 @@ __all__ = [
     "chance_for",
     "explained",
     "fewest_rows",
+    "is_hopeful",
     "remedies_for",
     "rows_needed",
 ]
@@ -69,7 +72,24 @@ class Remedies:
 
 def answer_to(request: PlanRequest) -> Future[Answer]:
     """The plan for these settings; `InvalidInput` if there is none."""
-    return BOARD.ask(("plan", request), lambda: plan_for(request))
+
+    def plan() -> Answer:
+        is_hopeful(request)
+        return plan_for(request)
+
+    return BOARD.ask(("plan", request), plan)
+
+
+def is_hopeful(request: PlanRequest) -> bool:
+    """`planner.is_hopeful`, which is most of the work of a plan, never done by two at once.
+
+    Whoever comes second finds what the first has found.
+    """
+    with _PLANNING:
+        return planner.is_hopeful(request)
+
+
+_PLANNING = threading.Lock()
 
 
 @functools.lru_cache(maxsize=256)
@@ -103,15 +123,17 @@ def _rows_needed(request: PlanRequest) -> float:
     return _rows_by(request, plan_for(request).plan)
 
 
-def rows_needed(request: PlanRequest) -> Future[float]:
+def rows_needed(request: PlanRequest, after: Future[Any] | None = None) -> Future[float]:
     """Rows that a release takes at these settings (well separated components, 95 % of runs).
+
+    That is not begun before the answer `after` is there.
 
     The Planner, the command line and a refusal name the same number for the same question. For rows
     whose mixture is known, `chance_for` says how likely a release of just these is.
     """
     # a search for the fewest rows has the same answer however many there are
     asked = request.but(n_rows=None) if _plans_for_enough_only(request) else request
-    return BOARD.ask(("rows", asked), lambda: _rows_needed(asked))
+    return BOARD.ask(("rows", asked), lambda: _rows_needed(asked), after)
 
 
 def _passes(request: PlanRequest) -> bool:
@@ -142,7 +164,10 @@ def _outlook(request: PlanRequest, truth: Mixture | None, learner: str) -> Outlo
 
 
 def chance_for(
-    request: PlanRequest, truth: Mixture | None, learner: str = DEFAULT_LEARNER
+    request: PlanRequest,
+    truth: Mixture | None,
+    learner: str = DEFAULT_LEARNER,
+    after: Future[Any] | None = None,
 ) -> Future[Outlook]:
     """How likely the plan for these settings releases, and the error to expect.
 
@@ -156,13 +181,16 @@ def chance_for(
         then it is for well separated components.
     learner : str
         What fits the blocks.
+    after : Future, optional
+        It is not begun before this answer is there.
 
     Notes
     -----
     The future ends in `InvalidInput` where there is no plan at all, with the same words as
     `answer_to`. Only public numbers and the mixture go in, no row.
     """
-    return BOARD.ask(("chance", request, truth, learner), lambda: _outlook(request, truth, learner))
+    key = ("chance", request, truth, learner)
+    return BOARD.ask(key, lambda: _outlook(request, truth, learner), after)
 
 
 def _first(requests: Sequence[PlanRequest]) -> PlanRequest | None:

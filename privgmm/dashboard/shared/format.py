@@ -92,10 +92,18 @@ def with_error(value: float, error: float) -> str:
 
 
 def times_short(needed: float, have: int) -> str:
-    """How the rows at hand compare with the rows needed, as a clause."""
+    """How the rows at hand compare with the rows needed, as a clause.
+
+    Examples
+    --------
+    >>> times_short(3_100, 3_000), times_short(5_000, 2_000)
+    ('4% more than the rows at hand', '2.5 times the rows at hand')
+    """
     ratio = needed / have
     if ratio <= 1:
         return "fewer than there are: such rows are harder than well separated ones"
+    if ratio < 2:
+        return f"{math.ceil(100 * (ratio - 1))}% more than the rows at hand"
     if ratio < 10:
         return f"{ratio:.1f} times the rows at hand"
     return f"{count_in_words(ratio)} times the rows at hand"

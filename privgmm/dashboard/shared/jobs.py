@@ -210,10 +210,10 @@ class Line:
         """How many wait for a turn."""
         return len(self._waiting)
 
-    def wait_until_idle(self) -> None:
-        """Wait until nobody has a turn or waits for one."""
-        with self._moved:
-            self._moved.wait_for(lambda: self._free == self._places and not self._waiting)
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has a turn or waits for one."""
+        return self._free == self._places and not self._waiting
 
     @contextlib.contextmanager
     def turn(self, owner: Hashable, ticket: Ticket) -> Iterator[None]:
@@ -254,6 +254,8 @@ class Line:
         self._moved.notify_all()
 
 
+_REST = 0.5
+"""Seconds after which those who were first are taken to have no more to do."""
 _LOOK = 0.25
 """Seconds after which whoever waits looks again whether to stop."""
 
@@ -338,6 +340,12 @@ class _Task(NamedTuple):
     key: Hashable
     future: Future[Any]
     work: Callable[[], Any]
+    after: Future[Any] | None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may be begun."""
+        return self.after is None or self.after.done()
 
 
 class Board:
@@ -355,22 +363,34 @@ class Board:
         How many answers are remembered.
     waiting : int
         How many questions may wait.
-    after : Line, optional
-        What comes first: no question is begun while anybody is in this line.
+    after : sequence of Line or Board
+        What comes first: no question is begun while any of them has something to do, or a moment
+        after, since whoever moves one slider often moves it on.
     """
 
     def __init__(
-        self, workers: int = 2, keep: int = 512, waiting: int = 8, after: Line | None = None
+        self,
+        workers: int = 2,
+        keep: int = 512,
+        waiting: int = 8,
+        after: Sequence[Line | Board] = (),
     ) -> None:
         self._workers, self._keep, self._waiting = workers, keep, waiting
-        self._after = after
+        self._after = tuple(after)
+        self._busy = 0
+        self._rested = 0.0
         self._answers: OrderedDict[Hashable, Future[Any]] = OrderedDict()
         self._stack: list[_Task] = []
         self._work_to_do = threading.Condition()
         self._started = False
 
-    def ask(self, key: Hashable, work: Callable[[], T]) -> Future[T]:
-        """The answer to the question `key`, under way or ready; `work` finds it if it is new."""
+    def ask(
+        self, key: Hashable, work: Callable[[], T], after: Future[Any] | None = None
+    ) -> Future[T]:
+        """The answer to the question `key`, under way or ready; `work` finds it if it is new.
+
+        It is not begun before the answer `after` is there.
+        """
         with self._work_to_do:
             known = self._answers.get(key)
             if known is not None:
@@ -378,7 +398,7 @@ class Board:
                 return known
             future: Future[T] = Future()
             self._answers[key] = future
-            self._stack.append(_Task(key, future, work))
+            self._stack.append(_Task(key, future, work, after))
             while len(self._stack) > self._waiting:
                 dropped = self._stack.pop(0)
                 dropped.future.cancel()
@@ -393,6 +413,11 @@ class Board:
         with self._work_to_do:
             pending = [future for future in self._answers.values() if not future.done()]
         wait(pending, timeout)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is asked that is not answered."""
+        return not (self._stack or self._busy)
 
     def _forget(self) -> None:
         old = [key for key, future in self._answers.items() if future.done()]
@@ -409,14 +434,28 @@ class Board:
         while True:
             with self._work_to_do:
                 self._work_to_do.wait_for(lambda: self._stack)
-            if self._after is not None:
-                self._after.wait_until_idle()
-            with self._work_to_do:
-                if not self._stack:
-                    # another worker was faster
-                    continue
-                task = self._stack.pop()
+            task = self._next()
+            if task is None:
+                time.sleep(_LOOK / 5)
+                continue
             _fulfil(task.future, task.work)
+            with self._work_to_do:
+                self._busy -= 1
+
+    def _next(self) -> _Task | None:
+        """The newest question that may be begun, if there is one."""
+        now = time.monotonic()
+        if not all(first.idle for first in self._after):
+            self._rested = now + _REST
+        if now < self._rested:
+            return None
+        with self._work_to_do:
+            ready = [task for task in self._stack if task.ready]
+            if not ready:
+                return None
+            self._stack.remove(ready[-1])
+            self._busy += 1
+            return ready[-1]
 
 
 # ------------------------------------------------------------------------- a page that waits

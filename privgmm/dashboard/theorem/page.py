@@ -136,7 +136,7 @@ def _verdict(known: TVBounds, zoom: int) -> None:
             f"TV < 1/600, so the theorem applies: {number_in_words(float(known.lower), 3)} ≤ "
             f"**{number_in_words(tv)}** ≤ {number_in_words(float(known.upper), 3)}. Its lower "
             f"bound is {tv / float(known.lower):.0f} times too small for this pair, its upper "
-            f"bound {float(known.upper) / tv:.1f} times too large.",
+            f"bound {float(known.upper) / tv - 1:.0%} too large.",
             icon=":material/check_circle:",
         )
     else:

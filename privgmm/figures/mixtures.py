@@ -11,7 +11,8 @@ Plotly only: no page framework is imported here.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -183,17 +184,17 @@ def mixtures_figure(
         if private is not None and errors is not None:
             _add_density_band(figure, private, errors)
         _add_densities(figure, data, layers, ghosts, blocks, total)
-        figure.update_xaxes(title_text=names[0])
-        figure.update_yaxes(title_text="density", rangemode="tozero")
+        _set(figure.layout, {"xaxis.title.text": names[0], "yaxis.title.text": "density"})
+        figure.layout.yaxis.rangemode = "tozero"
     else:
         pair = _pair(axes, d)
         if private is not None and errors is not None:
             _add_bands(figure, error_bands(private, errors, pair))
         spans = _add_plane(figure, data, layers, ghosts, blocks, pair, max_points, total)
-        figure.update_xaxes(title_text=names[pair[0]])
-        figure.update_yaxes(title_text=names[pair[1]])
+        across, up = names[pair[0]], names[pair[1]]
+        _set(figure.layout, {"xaxis.title.text": across, "yaxis.title.text": up})
         if 1 / _EQUAL_UP_TO <= spans[0] / spans[1] <= _EQUAL_UP_TO:
-            figure.update_yaxes(scaleanchor="x", scaleratio=1)
+            _set(figure.layout.yaxis, {"scaleanchor": "x", "scaleratio": 1})
     dressed(figure, height)
     return figure
 
@@ -506,25 +507,38 @@ def _rows_label(shown: int, total: int) -> str:
 
 def dressed(figure: go.Figure, height: int = 460) -> go.Figure:
     """The figure with transparent ground, quiet grid, legend above and no wide margins."""
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend={
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.01,
-            "x": 0,
-            "bgcolor": "rgba(0,0,0,0)",
-            "itemsizing": "constant",
-        },
-        hovermode="closest",
-        dragmode="pan",
-    )
-    for update in (figure.update_xaxes, figure.update_yaxes):
-        update(gridcolor=GRID, zeroline=False, showline=False, automargin=True)
+    _set(figure.layout, {"height": height, **_PLAIN})
+    for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
+        _set(axis, _QUIET)
     return figure
+
+
+_CLEAR = "rgba(0,0,0,0)"
+_PLAIN: dict[str, object] = {
+    **{f"margin.{side}": 8 for side in "lrtb"},
+    "paper_bgcolor": _CLEAR,
+    "plot_bgcolor": _CLEAR,
+    "legend.bgcolor": _CLEAR,
+    "legend.orientation": "h",
+    "legend.yanchor": "bottom",
+    "legend.itemsizing": "constant",
+    "legend.y": 1.01,
+    "legend.x": 0,
+    "hovermode": "closest",
+    "dragmode": "pan",
+}
+_QUIET: dict[str, object] = {
+    "gridcolor": GRID,
+    "zeroline": False,
+    "showline": False,
+    "automargin": True,
+}
+
+
+def _set(part: Any, values: Mapping[str, object]) -> None:
+    """What ``update`` does, one number after the other: Plotly is five times as fast at that."""
+    for name, value in values.items():
+        part[name] = value
 
 
 def figure_alt_text(

@@ -209,7 +209,7 @@ def test_more_blocks_spread_more_widely() -> None:
 
 
 def test_layers_lie_over_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=24))
+    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=64))
     app = _page(n="30,000", method="Lifted", epsilon="8", layers=["Block fits", "Noise cloud"])
     rehearsal.AHEAD.settle()
     app.run()
@@ -218,7 +218,7 @@ def test_layers_lie_over_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_promises_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=24))
+    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=64))
     app = _page()
     rehearsal.AHEAD.settle()
     app.run()

@@ -24,7 +24,7 @@ from privgmm.dashboard.shared.made_up import loaded
 from privgmm.data.datasets import Dataset
 from privgmm.figures.promises import Tried, error_curve, promises_figure
 
-__all__ = ["cloud", "show_other_promises"]
+__all__ = ["cloud", "rehearse_stops", "show_other_promises"]
 
 _FIRST_FEW = 3
 
@@ -37,14 +37,25 @@ def cloud(scene: Scene) -> tuple[list[Rehearsal], list[Future[Any]]]:
     return known, still_open([answers[_FIRST_FEW], answers[-1]])
 
 
+def _wanted(here: float) -> list[float]:
+    """The epsilons to be seen below the picture, the most wanted first."""
+    return list(dict.fromkeys((*PROMISES, *neighbours(here), *CURVE_EPSILONS)))
+
+
+def rehearse_stops(scene: Scene) -> None:
+    """Ask for all stops of the slider: wherever it is drawn to, the answer is there.
+
+    Before anything else is asked ahead, which then comes first.
+    """
+    seen = _wanted(scene.request.epsilon)
+    asked_ahead(scene.at(epsilon) for epsilon in EPSILONS if epsilon not in seen)
+
+
 def show_other_promises(rehearsal: Rehearsal, dataset: Dataset) -> list[Future[Any]]:
     """The curve and the small pictures, as far as they are known; gives back what to wait for."""
     here = rehearsal.scene.request.epsilon
-    wanted = dict.fromkeys((*PROMISES, *neighbours(here), *CURVE_EPSILONS))
-    others = [rehearsal.scene.at(epsilon) for epsilon in wanted if epsilon != here]
-    # last the other stops of the slider, so that wherever it is drawn to, the answer is there
-    stops = [rehearsal.scene.at(epsilon) for epsilon in EPSILONS if epsilon not in wanted]
-    answers = asked_ahead([*others, *stops])[: len(others)]
+    others = [rehearsal.scene.at(epsilon) for epsilon in _wanted(here) if epsilon != here]
+    answers = asked_ahead(others)
     known = [rehearsal, *(answer.result() for answer in answers if is_known(answer))]
     _draw(tuple(known), dataset, missing=len(others) + 1 - len(known))
     # first the small pictures, then the whole curve: the page is drawn twice, not ten times

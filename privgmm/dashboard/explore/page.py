@@ -27,7 +27,11 @@ from privgmm.dashboard.explore.feasibility import (
     show_remedies,
 )
 from privgmm.dashboard.explore.hinting import show_hint
-from privgmm.dashboard.explore.other_promises import cloud, show_other_promises
+from privgmm.dashboard.explore.other_promises import (
+    cloud,
+    rehearse_stops,
+    show_other_promises,
+)
 from privgmm.dashboard.explore.picture import BANDS, CLOUD, Drawn, layers, show_picture
 from privgmm.dashboard.explore.possible_releases import cloud_of, show_ghosts
 from privgmm.dashboard.explore.rehearsal import Rehearsal, Scene, asked, scene_of, some_blocks
@@ -291,6 +295,7 @@ def _show_rehearsal(
     st.session_state[_KEPT] = found
     with band:
         show_band(of_rehearsal(found, real=dataset.truth is None))
+    rehearse_stops(scene)
     ghosts, pending = cloud(scene) if CLOUD in layers() and not found.problem else ([], [])
     show_picture(Drawn.of_rehearsals((found, *ghosts)))
     with below:

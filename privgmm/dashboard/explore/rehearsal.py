@@ -50,9 +50,6 @@ __all__ = [
 NOW = Board(workers=1, waiting=4)
 """What is on screen."""
 
-AHEAD = Board(workers=1, waiting=32, after=(HEAVY, NOW, BOARD))
-"""What may be asked next; whatever somebody waits for comes first."""
-
 PROMISES = (0.3, 1.0, 3.0, 10.0)
 """The epsilons of the four small pictures."""
 
@@ -61,6 +58,14 @@ CURVE_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 
 CLOUD_SEEDS = tuple(range(1, 13))
 """Other seeds, which show how far the noise reaches."""
+
+_ONE_PAGE = len(EPSILONS) + len(CURVE_EPSILONS) + len(PROMISES) + len(CLOUD_SEEDS)
+
+AHEAD = Board(workers=1, waiting=2 * _ONE_PAGE, after=(HEAVY, NOW, BOARD))
+"""What may be asked next: with room for all that a page or two would ask.
+
+Whatever somebody waits for comes first.
+"""
 
 _HOPELESS = "no plan is expected to release from so few rows"
 

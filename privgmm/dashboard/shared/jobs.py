@@ -675,7 +675,8 @@ def _wind() -> None:
     drawing = _NOW.drawing
     if drawing is not None and drawing.paces:
         drawing.interval = drawing.wanted
-        drawing.due = time.monotonic() + drawing.interval
+        # a browser's timer may be early by a little
+        drawing.due = time.monotonic() + 0.9 * drawing.interval
         _hang(drawing, drawing.interval)
 
 

@@ -282,10 +282,13 @@ class _Problem:
         return out
 
     def whitener(self, sampling: Array, inflation: float) -> Array:
-        """Upper U with ``U' U`` the covariance of the sketch; its lower triangle is arbitrary."""
-        covariance = sampling / self.n
-        covariance[np.diag_indices(2 * self.m)] += inflation**2 * self.noise + _NUGGET / self.n
-        return upper_root(covariance)
+        """Upper U with ``U' U`` the covariance of the sketch; its lower triangle is arbitrary.
+
+        What `sampling` gave is written over.
+        """
+        sampling /= self.n
+        np.einsum("ii->i", sampling)[:] += inflation**2 * self.noise + _NUGGET / self.n
+        return upper_root(sampling)
 
 
 def _whitened(factor: Array, columns: Array) -> Array:
@@ -702,7 +705,7 @@ def _finished(problem: _Problem, candidates: Sequence[Array], *, rough: bool) ->
     theta, floored = problem.structure.widened(theta, problem.d)
     if floored.any():
         sampling = problem.sampling(theta)
-        chi = _quadratic(problem, theta, problem.whitener(sampling, 1.0))
+        chi = _quadratic(problem, theta, problem.whitener(sampling.copy(), 1.0))
         if _z(problem, theta, chi) > MISFIT:
             inflation = _balanced(problem, theta, sampling)
         information = _normal_matrix(problem, theta, problem.whitener(sampling, inflation))

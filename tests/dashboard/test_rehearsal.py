@@ -96,6 +96,7 @@ def test_equal_rehearsals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A class that opens the same page makes its figures once; nobody's own rows are kept so."""
+    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=64))
     made: list[str] = []
     for module, name in (
         (picture, "mixtures_figure"),

@@ -73,7 +73,7 @@ from privgmm.release import Release
 __all__ = ["page"]
 
 _SHELVES = ("Basics", "Data", "More")
-_AT_ONCE = 0.3
+_AT_ONCE = 0.25
 """Seconds to wait for a rehearsal, rather than draw the picture twice."""
 _KEPT = "explore_rehearsed"
 _CLICKED = "explore_clicked"

@@ -218,12 +218,20 @@ def _scene(settings: state.Settings, dataset: Dataset) -> str:
 
 def _begun(settings: state.Settings, chosen: Chosen) -> Future[Rehearsal] | None:
     """The rehearsal that will be on screen: it takes longest, so it is asked for first."""
-    rows, last = chosen.rows, state.shown()
+    scene, last = _rehearsable(settings, chosen), state.shown()
+    if scene is None or not revealed():
+        return None
     if last is not None and not settings.changes_since(last.settings):
         return None
-    if is_made_up(rows) and settings.most_components is None and revealed():
-        return asked(scene_of(settings, rows))
-    return None
+    return asked(scene)
+
+
+def _rehearsable(settings: state.Settings, chosen: Chosen) -> Scene | None:
+    """What can be rehearsed: rows that are nobody's, with as many components as are learnt."""
+    rows = chosen.rows
+    if not is_made_up(rows) or settings.most_components is not None:
+        return None
+    return scene_of(settings, rows)
 
 
 def _show_results(
@@ -239,17 +247,16 @@ def _show_results(
         )
         last = None
     changes = [] if last is None else settings.changes_since(last.settings)
-    rows = chosen.rows
-    rehearses = is_made_up(rows) and settings.most_components is None
-    if last is not None and (not changes or not rehearses or _prefers_release(changes)):
-        if changes and not rehearses:
+    scene = _rehearsable(settings, chosen)
+    if last is not None and (not changes or scene is None or _prefers_release(changes)):
+        if changes and scene is None:
             st.warning(
                 f"This release belongs to earlier settings: {', '.join(changes)}. It stays spent.",
                 icon=":material/history:",
             )
         return _show_release(last, band)
-    if is_made_up(rows) and rehearses and revealed():
-        return _show_rehearsal(scene_of(settings, rows), chosen.dataset, band, below)
+    if scene is not None and revealed():
+        return _show_rehearsal(scene, chosen.dataset, band, below)
     with band:
         lesson = current_lesson()
         first = lesson is not None and lesson.waits and not revealed()

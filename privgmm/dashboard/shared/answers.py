@@ -74,6 +74,7 @@ def answer_to(request: PlanRequest) -> Future[Answer]:
     """The plan for these settings; `InvalidInput` if there is none."""
 
     def plan() -> Answer:
+        # first, and for what it remembers: a rehearsal of the same may be asking too
         is_hopeful(request)
         return plan_for(request)
 

@@ -690,26 +690,34 @@ def _draw_instead(address: _Address) -> None:
 
 def _tick(drawing: _Drawing, newest: Callable[[], None] | None) -> None:
     """What the clock does: of all parts at a tick, of the newest while the page is drawn."""
-    context = get_script_run_ctx()
     st.html(_NOTHING)
-    ticking = is_tick()
-    if ticking and _this_address().page != drawing.address.page:
+    if not is_tick():
+        if newest is not None:
+            newest()
+        return
+    if _this_address().page != drawing.address.page:
         _draw_instead(drawing.address)
-    if ticking and drawing.doubtful:
+    if drawing.doubtful:
         # ticks that are on their way come and go meanwhile: one drawing is enough for all of them
         time.sleep(_TICK)
         redraw()
-    if ticking and any(answer.done() for answer in drawing.pending):
+    if any(answer.done() for answer in drawing.pending):
         redraw()
-    for paint in [*drawing.painters] if ticking else [newest]:
-        if paint is not None:
-            paint()
-    if context is not None and ticking and drawing.wanted != drawing.interval:
-        drawing.interval = drawing.wanted
-        for clock in context.fragment_ids_this_run or ():
-            message = ForwardMsg()
-            message.auto_rerun.fragment_id, message.auto_rerun.interval = clock, drawing.interval
-            context.enqueue(message)
+    for paint in [*drawing.painters]:
+        paint()
+    _set_pace(drawing)
+
+
+def _set_pace(drawing: _Drawing) -> None:
+    """Tell the browser at a tick, if the clock should now go at another pace."""
+    context, wanted = get_script_run_ctx(), drawing.wanted
+    if context is None or wanted == drawing.interval:
+        return
+    drawing.interval = wanted
+    for clock in context.fragment_ids_this_run or ():
+        message = ForwardMsg()
+        message.auto_rerun.fragment_id, message.auto_rerun.interval = clock, wanted
+        context.enqueue(message)
 
 
 def is_tick() -> bool:

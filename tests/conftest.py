@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,18 @@ def artifacts() -> Path:
     folder = Path(__file__).resolve().parent.parent / "test-artifacts"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Where the browser is; without one the test is skipped, or fails where one is required."""
+    path = shutil.which("chromium")
+    if path is None:
+        message = "no browser: install Debian's package `chromium` (apt-get install chromium)"
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    return path
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,21 +24,15 @@ _PATIENCE = 120_000
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser(chromium: str) -> Iterator[Browser]:
     """Chromium from the PATH."""
-    path = shutil.which("chromium")
-    if path is None:
-        message = "no browser: install Debian's package `chromium` (apt-get install chromium)"
-        if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
     expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        launched = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
-        yield chromium
-        chromium.close()
+        yield launched
+        launched.close()
 
 
 _LOCAL = {"data", "blob", "about"}

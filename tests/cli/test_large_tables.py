@@ -24,13 +24,6 @@ ORDER = ["--k", "2", "--epsilon", "4", "--delta", "1e-5", "--seed", "1", "--colu
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "ledger.sqlite"
-    monkeypatch.setenv("PRIVGMM_LEDGER", str(path))
-    return path
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "visits"
     place.mkdir()

@@ -34,13 +34,6 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "ledger.sqlite"
-    monkeypatch.setenv("PRIVGMM_LEDGER", str(path))
-    return path
-
-
 def test_before_the_first_release_there_is_nothing(run: Any, ledger: Path, people: Path) -> None:
     assert run("ledger", "--json").json() == {"ledger": str(ledger), "data_sets": []}
     assert "nothing was spent" in run("ledger", people).out

@@ -55,13 +55,6 @@ def unspent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "ledger.sqlite"
-    monkeypatch.setenv("PRIVGMM_LEDGER", str(path))
-    return path
-
-
-@pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The rows that would have been released from; nothing is."""
     tables: list[Any] = []

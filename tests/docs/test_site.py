@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -183,14 +182,8 @@ with sync_playwright() as playwright:
 
 
 @pytest.mark.browser
-def test_search_works_in_pages_opened_from_a_disk(site: Path) -> None:
+def test_search_works_in_pages_opened_from_a_disk(chromium: str, site: Path) -> None:
     """As the README says to open them; in a process of its own, beside other browser tests."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        message = "no browser: install Debian's package `chromium` (apt-get install chromium)"
-        if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
     done = subprocess.run(
         [sys.executable, "-c", _SEARCH, chromium, (site / "index.html").as_uri()],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Array types and the checks every public boundary shares."""
+"""Define array types, and the checks that every public boundary shares."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ BoolArray = npt.NDArray[np.bool_]
 
 @functools.cache
 def _controller() -> ThreadpoolController:
-    """Looking for the libraries takes milliseconds, and they stay the same."""
+    """Find the BLAS libraries once: the search takes milliseconds, and they do not change."""
     return ThreadpoolController()
 
 
 class _OneBlasThread(AbstractContextManager[None]):
-    """The limit holds for the whole process: from the first who comes in to the last who leaves.
+    """Limit the whole process, from the first thread that enters to the last that leaves.
 
-    Each with a limit of its own would lift that of others who are still inside.
+    With a limit of its own, a thread that leaves would lift that of threads still inside.
     """
 
     def __init__(self) -> None:
@@ -68,14 +68,14 @@ _ONE_BLAS_THREAD = _OneBlasThread()
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Within it BLAS uses one thread: sums are added in one order, whatever the machine."""
+    """Limit BLAS to one thread, so that sums are added in one order on every machine."""
     return _ONE_BLAS_THREAD
 
 
 @functools.cache
 def _dpotrf() -> Callable[..., None]:
-    """LAPACK's Cholesky factorisation, the one that SciPy has; ctypes calls it without the GIL."""
-    # not at the top: whoever only wants a type must not wait for it
+    """Return SciPy's LAPACK Cholesky factorisation; ctypes calls it without the GIL."""
+    # not at the top: numba is slow to import, and most callers do not need it
     from numba.extending import get_cython_function_address
 
     number, numbers = ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_double)
@@ -84,10 +84,10 @@ def _dpotrf() -> Callable[..., None]:
 
 
 def upper_root(matrix: Array) -> Array:
-    """Upper U (p, p) with ``U' U`` a symmetric matrix, of which only the lower triangle is read.
+    """Compute upper U (p, p) with ``U' U`` a symmetric matrix, given by its lower triangle.
 
-    The matrix is written over, and the lower triangle of the result is arbitrary. Other threads go
-    on meanwhile: SciPy's own wrapper would stop them all, however large the matrix is.
+    The matrix is overwritten, and the lower triangle of the result is arbitrary. Other threads run
+    meanwhile: SciPy's own wrapper would hold the GIL, and so stop them, however large the matrix.
 
     Raises `LinAlgError` if the matrix is not positive definite.
     """
@@ -104,7 +104,7 @@ def upper_root(matrix: Array) -> Array:
 def finite_array(
     value: npt.ArrayLike, name: str, shape: Sequence[int | None] | None = None
 ) -> Array:
-    """A float64 array of finite numbers, or a clear error.
+    """Convert to a float64 array of finite numbers, or raise a clear error.
 
     Parameters
     ----------
@@ -117,7 +117,9 @@ def finite_array(
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as problem:
-        raise InvalidInput(f"{name} must hold numbers only: {problem}") from problem
+        raise InvalidInput(
+            "must hold numbers only", argument=name, remedy=str(problem)
+        ) from problem
     if shape is not None and (
         array.ndim != len(shape)
         or any(
@@ -125,42 +127,51 @@ def finite_array(
         )
     ):
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
-        raise InvalidInput(f"{name} must have shape {wanted}, got {array.shape}")
+        raise InvalidInput(f"must have shape {wanted}", argument=name, value=array.shape)
     if not np.isfinite(array).all():
         raise InvalidInput(
-            f"{name} must be finite, but holds {int((~np.isfinite(array)).sum())} "
-            "NaN or infinite values: replace them, in rows by a rule that looks at no other row"
+            "must be finite, but holds {count} NaN or infinite values",
+            argument=name,
+            remedy="replace them, in rows by a rule that looks at no other row",
+            facts={"count": int((~np.isfinite(array)).sum())},
         )
     return array
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A read-only, C-contiguous copy."""
+    """Return a read-only, C-contiguous copy."""
     copy = np.array(array, order="C")
     copy.setflags(write=False)
     return copy
 
 
 def positive(value: float, name: str, *, below: float = np.inf) -> float:
-    """A finite number in (0, below), or a clear error."""
+    """Return a finite number in (0, below), or raise a clear error."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError) as problem:
-        raise InvalidInput(f"{name} must be a number, got {value!r}") from problem
+        raise InvalidInput("must be a number", argument=name, value=value) from problem
     if not (0 < number < below) or not np.isfinite(number):
-        limit = "" if below == np.inf else f" and below {below:g}"
-        raise InvalidInput(f"{name} must be positive and finite{limit}, got {value!r}")
+        limit = "" if below == np.inf else " and below {most}"
+        raise InvalidInput(
+            f"must be positive and finite{limit}",
+            argument=name,
+            value=value,
+            facts={"most": float(below)},
+        )
     return number
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
-    """An integer of at least `least`, or a clear error. True and False are no numbers."""
+    """Return an integer of at least `least`, or raise a clear error, also for True and False."""
     try:
         number = operator.index(value)
     except TypeError as problem:
-        raise InvalidInput(f"{name} must be a whole number, got {value!r}") from problem
+        raise InvalidInput("must be a whole number", argument=name, value=value) from problem
     if isinstance(value, bool | np.bool_):
-        raise InvalidInput(f"{name} must be a whole number, got {value!r}")
+        raise InvalidInput("must be a whole number", argument=name, value=value)
     if number < least:
-        raise InvalidInput(f"{name} must be at least {least}, got {number}")
+        raise InvalidInput(
+            "must be at least {least}", argument=name, value=number, facts={"least": least}
+        )
     return number

@@ -1,8 +1,8 @@
-"""How mixtures, plans and outcomes look in a notebook: small tables and drawings in plain HTML.
+"""Show mixtures, plans and outcomes in a notebook: small tables and drawings in plain HTML.
 
-Lowest of all but arrays: the values import it, it imports none of them. What it draws is told by
-protocols, so anything with the same attributes can be shown. Colours follow the page's own text
-colour, so light and dark notebooks both work; every word that comes from outside is escaped.
+The values import this module, and it imports only `arrays`. Protocols say what it needs, so
+anything with these attributes can be shown. Text has the page's own colour, so light and dark
+notebooks both work. Every word that comes from outside is escaped.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ __all__ = [
     "release_html",
 ]
 
-_MOST_COMPONENTS = 12
-_MOST_NUMBERS = 6
+_MOST_COMPONENTS, _MOST_NUMBERS = 12, 6
+"""Components, and numbers of a vector, that a table shows; by convention, to fit a screen."""
 _SIDE, _MARGIN, _STEPS = 150.0, 8.0, 48
+"""Pixels of a side and of the margin of a drawing, and points of an ellipse; by convention."""
 _EQUAL_UP_TO = 6.0
+"""Axes share a scale while one is at most this many times as long as the other; by convention."""
 _COLOUR = "#D55E00"
-"""The private release's hue in every figure; a mixture on its own is drawn in it too."""
+"""Hue of a release in every figure; a mixture on its own is drawn in it too."""
 
 _TABLE = "border-collapse:collapse;margin:0.3em 0"
 _CELL = "padding:0.15em 0.7em;text-align:left;border-bottom:1px solid rgba(128,128,136,0.35)"
 
 
 class MixtureLike(Protocol):
-    """What a drawing of a mixture needs."""
+    """List the attributes of a mixture that a drawing needs."""
 
     @property
     def weights(self) -> Array:
@@ -59,7 +61,7 @@ class MixtureLike(Protocol):
 
 
 class ErrorsLike(Protocol):
-    """How far the numbers of a mixture may be off."""
+    """List the attributes of standard errors that a table needs."""
 
     @property
     def weights(self) -> Array:
@@ -68,21 +70,21 @@ class ErrorsLike(Protocol):
 
     @property
     def means(self) -> Array:
-        """Of the means (k, d)."""
+        """Standard errors of the means (k, d)."""
         ...
 
     @property
     def meaning(self) -> str:
-        """What they stand for, in a sentence."""
+        """Say what these numbers mean, in a sentence."""
         ...
 
     def deviations(self, covariances: Array) -> Array:
-        """Of the standard deviations (k, d), for covariances (k, d, d)."""
+        """Compute standard errors of the standard deviations (k, d), for covariances (k, d, d)."""
         ...
 
 
 class BudgetLike(Protocol):
-    """What the words about a promise need."""
+    """List the attributes of a budget that the words about a promise need."""
 
     @property
     def epsilon(self) -> float:
@@ -91,43 +93,43 @@ class BudgetLike(Protocol):
 
     @property
     def delta(self) -> float:
-        """Chance that it fails."""
+        """Additional probability, see `privgmm.budget`."""
         ...
 
 
 class PlanLike(Protocol):
-    """What the words about a plan need."""
+    """List the attributes of a plan that a page about it needs."""
 
     def explain(self) -> str:
-        """The plan in words."""
+        """Say in plain words what will happen."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan in numbers."""
+        """Return its numbers."""
         ...
 
 
 class ReleaseLike(Protocol):
-    """A mixture with its promise."""
+    """List the attributes of a release that a page about it needs."""
 
     @property
     def misfit_in_words(self) -> str | None:
-        """Whether the mixture explains the rows, where that is known."""
+        """Say whether the mixture explains the rows, where that is known."""
         ...
 
     @property
     def standard_errors(self) -> ErrorsLike | None:
-        """How far its numbers may be off, where that is known."""
+        """Standard errors of its numbers, where they are known."""
         ...
 
     @property
     def mixture(self) -> MixtureLike:
-        """What was released."""
+        """Released mixture."""
         ...
 
     @property
     def budget(self) -> BudgetLike:
-        """What it cost."""
+        """Budget that was spent."""
         ...
 
     @property
@@ -137,21 +139,21 @@ class ReleaseLike(Protocol):
 
     @property
     def attacker(self) -> str:
-        """What somebody who knows every other row gains by it."""
+        """Say in a clause how often an attacker who knows every other row guesses right."""
         ...
 
 
 class RefusalLike(Protocol):
-    """A refusal with its reason."""
+    """List the attributes of a refusal that a page about it needs."""
 
     @property
     def reason(self) -> str:
-        """Why, and what would help."""
+        """Say why there is no mixture, and what would help."""
         ...
 
     @property
     def budget(self) -> BudgetLike:
-        """What it cost."""
+        """Budget that was spent."""
         ...
 
     @property
@@ -161,15 +163,15 @@ class RefusalLike(Protocol):
 
     @property
     def attacker(self) -> str:
-        """What somebody who knows every other row gains by it."""
+        """Say in a clause how often an attacker who knows every other row guesses right."""
         ...
 
 
 def mixture_html(mixture: MixtureLike, errors: ErrorsLike | None = None) -> str:
-    """A table of the components, beside it their ellipses in the first two coordinates.
+    """Write a table of the components, and draw their ellipses in the first two coordinates.
 
-    Long mixtures and long vectors are cut short, and say so. Where standard errors are known they
-    stand behind the numbers.
+    Long mixtures and long vectors are cut short, and say so. Standard errors follow the numbers
+    where they are known.
     """
     k, d = mixture.means.shape
     spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
@@ -194,7 +196,7 @@ def mixture_html(mixture: MixtureLike, errors: ErrorsLike | None = None) -> str:
 
 
 def release_html(release: ReleaseLike) -> str:
-    """A released mixture under its promise, and what its misfit says."""
+    """Show a released mixture with its promise, and what its misfit says."""
     head = _promise("Released", "may be shared", release)
     words = release.misfit_in_words
     said = "" if words is None else f"<div>{html.escape(words)}</div>"
@@ -202,13 +204,13 @@ def release_html(release: ReleaseLike) -> str:
 
 
 def refusal_html(refusal: RefusalLike) -> str:
-    """A refusal under its promise, with the reason."""
+    """Show a refusal with its promise and its reason."""
     head = _promise("Refused", "the answer may be shared", refusal)
     return f"{head}<div>{html.escape(refusal.reason)}</div>"
 
 
 def plan_html(plan: PlanLike) -> str:
-    """A plan in words, its numbers below."""
+    """Show a plan in words, its numbers below."""
     words = "".join(f"<div>{html.escape(line)}</div>" for line in plan.explain().splitlines())
     rows = [(name, _plain(value)) for name, value in plan.to_dict().items()]
     return (
@@ -221,9 +223,9 @@ def _promise(verdict: str, rights: str, result: ReleaseLike | RefusalLike) -> st
     budget = result.budget
     if result.seeded:
         return (
-            f"<div><b>{verdict}, seeded: NOT private.</b> Whoever knows the seed can take the "
-            "noise away: a demonstration, not to be shared where privacy matters. With fresh noise "
-            f"it would cost ε = {budget.epsilon:.4g}, δ = {budget.delta:.3g}.</div>"
+            f"<div><b>{verdict}, seeded: NOT differentially private.</b> The seed is enough to "
+            "remove the noise: a demonstration, not to be shared where privacy matters. With fresh "
+            f"noise it would cost ε = {budget.epsilon:.4g}, δ = {budget.delta:.3g}.</div>"
         )
     return (
         f"<div><b>{verdict}</b> ({rights}): ε = {budget.epsilon:.4g}, δ = {budget.delta:.3g}; "
@@ -266,7 +268,7 @@ def _beside(left: str, right: str) -> str:
 
 
 def _ellipses(mixture: MixtureLike) -> str:
-    """One and two standard deviations of each component in the plane of coordinates 1 and 2."""
+    """Draw one and two standard deviations of each component in coordinates 1 and 2."""
     angle = np.linspace(0, 2 * np.pi, _STEPS, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     curves = []

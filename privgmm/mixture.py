@@ -1,6 +1,6 @@
-"""Gaussian mixtures as values: one (`Mixture`), one component, or t fits at once.
+"""Gaussian mixtures as values: one mixture, one component, or t fits at once.
 
-Everything downstream takes and returns these. They are checked when built and cannot change.
+All other modules take and return these. They are checked when built and cannot change.
 Covariances are kept together with their Cholesky factors: distances at condition numbers
 beyond 1e8 must start from the factors, never from the products.
 """
@@ -22,8 +22,8 @@ from privgmm.html import mixture_html
 
 __all__ = ["Component", "Mixture", "MixtureBatch", "cholesky_of_root"]
 
-_ASYMMETRY = 1e-8
-_WEIGHT_SUM = 1e-6
+_ASYMMETRY = 1e-8  # of the scale of a covariance: what rounding leaves, and no more
+_WEIGHT_SUM = 1e-6  # by which weights, rounded for print, may miss one; the constructor says so
 
 
 class Component(NamedTuple):
@@ -35,7 +35,7 @@ class Component(NamedTuple):
 
 
 def cholesky_of_root(roots: Array) -> Array:
-    """Lower Cholesky factors of ``A A^T`` from square roots A (..., d, d), without squaring.
+    """Compute lower Cholesky factors of ``A A^T`` from roots A (..., d, d), without squaring.
 
     With ``A^T = Q R`` one has ``A A^T = R^T R``; so the factor is ``R^T`` with the signs of its
     diagonal made positive. The condition number is that of A, not of ``A A^T``.
@@ -144,7 +144,7 @@ class Mixture:
         return int(self.means.shape[1])
 
     def component(self, index: int) -> Component:
-        """Component `index` as (weight, mean, covariance)."""
+        """Return component `index` as (weight, mean, covariance)."""
         return Component(float(self.weights[index]), self.means[index], self.covariances[index])
 
     def sample(self, n: int, *, rng: np.random.Generator | int | None = None) -> Array:
@@ -158,6 +158,7 @@ class Mixture:
         if n < 0:
             raise InvalidInput(f"n must be >= 0, got {n}")
         generator = np.random.default_rng(rng)
+        # labels first, then all rows at once: what a seed gives depends on this order
         labels = generator.choice(self.n_components, size=n, p=self.weights)
         rows = generator.standard_normal((n, self.n_features))
         for j in range(self.n_components):
@@ -166,7 +167,7 @@ class Mixture:
         return rows, labels
 
     def log_joint(self, rows: npt.ArrayLike) -> Array:
-        """``ln(w_j N(x_i; mu_j, Sigma_j))`` as an array (n, k)."""
+        """Compute ``ln(w_j N(x_i; mu_j, Sigma_j))`` as an array (n, k)."""
         x = finite_array(rows, "rows", (None, self.n_features))
         joint = np.empty((x.shape[0], self.n_components))
         with np.errstate(divide="ignore"):
@@ -182,11 +183,11 @@ class Mixture:
         return joint
 
     def log_density(self, rows: npt.ArrayLike) -> Array:
-        """Natural log of the mixture density at each row: (n,)."""
+        """Compute the natural log of the mixture density at each row: (n,)."""
         return np.asarray(logsumexp(self.log_joint(rows), axis=1), dtype=np.float64)
 
     def density(self, rows: npt.ArrayLike) -> Array:
-        """Mixture density at each row: (n,)."""
+        """Compute the mixture density at each row: (n,)."""
         return np.asarray(np.exp(self.log_density(rows)), dtype=np.float64)
 
     def sample_table(
@@ -203,10 +204,10 @@ class Mixture:
         ----------
         n : int
         columns : sequence of str
-            A name for each column, in order: a sketch, a receipt or the owner of the data has them.
+            A name for each column, in order, as in the sketch or the receipt.
         whole : sequence of column names or numbers, or bool
             Columns that hold whole numbers (age, a count): they are rounded, and come as integers.
-            True rounds all of them. A mixture knows nothing of rounding, so say it here.
+            True rounds all of them. A mixture does not know which columns were whole.
         rng : Generator, int or None
 
         Examples
@@ -230,7 +231,7 @@ class Mixture:
             if (np.abs(values) >= 2.0**53).any():
                 raise InvalidInput(
                     f"whole names {names[j]!r}, whose values are beyond 2^53, where floating point "
-                    "holds no single whole numbers any more: leave it out"
+                    "no longer holds every whole number: leave it out"
                 )
             table[names[j]] = values.astype(np.int64)
         return table
@@ -238,18 +239,18 @@ class Mixture:
     def outlier_scores(
         self, rows: npt.ArrayLike, *, draws: int = 20_000, rng: np.random.Generator | int = 0
     ) -> Array:
-        """How unusual each row is (n,): the share of the mixture's own rows that are likelier.
+        """Score how unusual each row is (n,): the share of the mixture's rows that are likelier.
 
         A score of 0.999 says that one in a thousand rows of the mixture is as unlikely as this one.
-        NOT private: it speaks about the rows given.
+        CONFIDENTIAL: it speaks about the rows given.
 
         Parameters
         ----------
         rows : array-like (n, d)
         draws : int
-            How many rows of the mixture stand for all of them; a score s is off by
-            ``sqrt(s (1 - s) / draws)`` or so. Rows beyond all of them have score 1: to rank those,
-            use `log_density`.
+            How many rows of the mixture are drawn to compare with; the standard error of a score s
+            is ``sqrt(s (1 - s) / draws)``. Rows less likely than all draws have score 1: to rank
+            those, use `log_density`.
         rng : Generator or int
             Of these draws; fixed, so that scores of different tables can be compared.
 
@@ -277,7 +278,7 @@ class Mixture:
     def marginal(
         self, axes: Sequence[int | str], *, columns: Sequence[str] | None = None
     ) -> Mixture:
-        """The mixture of the chosen columns, in the order given.
+        """Return the mixture of the chosen columns, in the order given.
 
         Parameters
         ----------
@@ -306,7 +307,7 @@ class Mixture:
     def condition(
         self, given: Mapping[Any, float], *, columns: Sequence[str] | None = None
     ) -> Mixture:
-        """The law of the other columns where some are known; they keep their order.
+        """Return the law of the other columns where some are known; they keep their order.
 
         Parameters
         ----------
@@ -327,7 +328,7 @@ class Mixture:
         known = self._known(given, columns)
         at = list(known)
         rest = [j for j in range(self.n_features) if j not in known]
-        # the known columns first: then the factor of the rest is the one below
+        # known columns first: the lower block of the factor is then that of the conditional law
         factor = cholesky_of_root(self.cholesky[:, at + rest])
         g = len(at)
         gaps = np.array(list(known.values())) - self.means[:, at]
@@ -340,21 +341,21 @@ class Mixture:
         if not np.isfinite(logs).any():
             raise InvalidInput(
                 f"given must lie where the mixture has rows, got {dict(given)!r}, so far out that "
-                "no component is any likelier than the others"
+                "every component's density underflows"
             )
         weights = np.exp(logs - logs.max())
         means = self.means[:, rest] + np.einsum("jrg,jg->jr", factor[:, g:, :g], u)
         return Mixture.from_roots(weights / weights.sum(), means, factor[:, g:, g:])
 
     def _names(self, columns: Sequence[str]) -> list[str]:
-        """Names of all columns, checked."""
+        """Check the names of all columns."""
         names, d = list(columns), self.n_features
         if len(names) != d or len(set(names)) != d:
             raise InvalidInput(f"columns must be {d} different names, got {columns!r}")
         return names
 
     def _column(self, key: Any, names: Sequence[str] | None, argument: str) -> int:
-        """The number of a column that is given by its number or its name."""
+        """Return the number of a column that is given by its number or its name."""
         d = self.n_features
         if isinstance(key, str):
             if names is None or key not in names:
@@ -370,7 +371,7 @@ class Mixture:
         return column
 
     def _known(self, given: Mapping[Any, float], columns: Sequence[str] | None) -> dict[int, float]:
-        """The numbers of known columns, and their values."""
+        """Return the numbers of known columns, and their values."""
         d = self.n_features
         names = None if columns is None else self._names(columns)
         known: dict[int, float] = {}
@@ -400,9 +401,9 @@ class Mixture:
         return np.asarray(root @ np.swapaxes(root, 1, 2), dtype=np.float64)
 
     def to_sklearn(self) -> Any:
-        """The same mixture as a fitted `sklearn.mixture.GaussianMixture`.
+        """Convert to a fitted `sklearn.mixture.GaussianMixture`.
 
-        It predicts, scores and samples; how it was fitted it does not know.
+        It predicts, scores and samples; what only a fit would set holds a placeholder.
         """
         from sklearn.mixture import GaussianMixture
 
@@ -418,7 +419,7 @@ class Mixture:
         return made
 
     def permuted(self, order: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Mixture:
-        """The same mixture with its components in another order."""
+        """Return this mixture with its components in another order."""
         index = np.asarray(order, dtype=np.intp)
         if sorted(index.tolist()) != list(range(self.n_components)):
             raise InvalidInput(
@@ -431,14 +432,14 @@ class Mixture:
         return self_
 
     def transformed(self, matrix: npt.ArrayLike, shift: npt.ArrayLike) -> Mixture:
-        """The law of ``A x + b``: means ``A mu + b``, covariances ``A Sigma A^T``."""
+        """Return the law of ``A x + b``: means ``A mu + b``, covariances ``A Sigma A^T``."""
         d = self.n_features
         a = finite_array(matrix, "matrix", (d, d))
         b = finite_array(shift, "shift", (d,))
         return Mixture.from_roots(self.weights, self.means @ a.T + b, a @ self.cholesky)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for JSON; `from_dict` gives the same mixture back."""
+        """Return plain lists, for JSON; the inverse of `from_dict`."""
         return {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
@@ -447,7 +448,7 @@ class Mixture:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Mixture:
-        """Inverse of `to_dict`."""
+        """Build a mixture from what `to_dict` returned."""
         if not (isinstance(data, dict) and {"weights", "means", "covariances"} <= data.keys()):
             raise InvalidInput("a mixture needs a JSON object of weights, means and covariances")
         return cls(data["weights"], data["means"], data["covariances"])
@@ -576,7 +577,7 @@ class MixtureBatch:
 
     @classmethod
     def concatenate(cls, batches: Sequence[MixtureBatch]) -> MixtureBatch:
-        """The blocks of several batches, in order."""
+        """Join the blocks of several batches, in order."""
         return cls.from_cholesky(
             np.concatenate([b.weights for b in batches]),
             np.concatenate([b.means for b in batches]),

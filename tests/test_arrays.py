@@ -1,4 +1,4 @@
-"""The checks every public boundary shares."""
+"""Array types, and the checks that every public boundary shares."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_whole_numbers() -> None:
 
 
 def test_an_upper_root_is_that_of_the_lower_triangle() -> None:
-    """Bit for bit what SciPy's wrapper gives, which holds all other threads up."""
+    """It is bit for bit that of SciPy's wrapper, which holds the GIL."""
     rng = np.random.default_rng(1)
     for p in (1, 2, 7, 120):
         root = rng.normal(size=(p, 2 * p))

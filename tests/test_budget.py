@@ -1,4 +1,4 @@
-"""The promise as a value."""
+"""Budgets as values: checks, order, and what a guesser gains."""
 
 from __future__ import annotations
 

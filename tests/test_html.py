@@ -15,12 +15,14 @@ from privgmm.data.datasets import random_mixture
 from privgmm.html import mixture_html, refusal_html
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
-from privgmm.release import Refusal, Release
+from privgmm.releases import Refusal, Release
 from privgmm.stages.standard_errors import StandardErrors
+
+WHY = "The fits of the blocks did not agree closely enough."
 
 
 class Reader(HTMLParser):
-    """Collects cells and checks that every tag is closed in order."""
+    """Collect cells and check that every tag is closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,13 +30,13 @@ class Reader(HTMLParser):
         self.cells: list[str] = []
         self.tags: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the base class decides
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.open.append(tag)
         if tag == "td":
             self.cells.append("")
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the base class decides
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -94,7 +96,13 @@ def test_a_flat_needle_is_drawn_too() -> None:
 
 @pytest.mark.parametrize("unit", ["row", "person"])
 def test_release_says_its_promise(unit: Any) -> None:
-    result = Release(random_mixture(2, 2, rng=1), Budget(1.0, 1e-6), PLAN, seeded=False, unit=unit)
+    result = Release(
+        mixture=random_mixture(2, 2, rng=1),
+        budget=Budget(1.0, 1e-6),
+        plan=PLAN,
+        seeded=False,
+        unit=unit,
+    )
     text = result._repr_html_()
     assert "may be shared" in text
     assert PLAN.attacker(unit) in text
@@ -106,20 +114,20 @@ def test_release_says_its_promise(unit: Any) -> None:
 def test_a_seed_breaks_the_promise_and_no_number_hides_it() -> None:
     mixture = random_mixture(2, 2, rng=1)
     for result in (
-        Release(mixture, Budget(1.0, 1e-6), PLAN, seeded=True),
-        Refusal(Budget(1.0, 1e-6), PLAN, seeded=True),
+        Release(mixture=mixture, budget=Budget(1.0, 1e-6), plan=PLAN, seeded=True),
+        Refusal(budget=Budget(1.0, 1e-6), plan=PLAN, seeded=True, why=WHY),
     ):
         text = result._repr_html_()
-        assert "NOT private" in text
+        assert "NOT differentially private" in text
         assert "may be shared" not in text
         assert PLAN.attacker() not in text
         read(text)
-        private = dataclasses.replace(result, seeded=False)._repr_html_()
-        assert "NOT private" not in private
+        unseeded = dataclasses.replace(result, seeded=False)._repr_html_()
+        assert "NOT differentially private" not in unseeded
 
 
 def test_refusal_gives_its_reason() -> None:
-    result = Refusal(Budget(1.0, 1e-6), PLAN, seeded=False)
+    result = Refusal(budget=Budget(1.0, 1e-6), plan=PLAN, seeded=False, why=WHY)
     text = result._repr_html_()
     assert "Refused" in text
     assert "did not agree closely enough" in text
@@ -153,7 +161,12 @@ def test_a_release_shows_misfit_and_standard_errors() -> None:
         np.full(2, 0.01), off[:, None], wide[:, None, None], off[:, None, None] ** 2
     )
     made = Release(
-        mixture, Budget(1.0, 1e-6), PLAN, seeded=False, misfit=0.3, standard_errors=errors
+        mixture=mixture,
+        budget=Budget(1.0, 1e-6),
+        plan=PLAN,
+        seeded=False,
+        misfit=0.3,
+        standard_errors=errors,
     )
     text = made._repr_html_()
     # of a standard deviation: that of the variance over twice the deviation

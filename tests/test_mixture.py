@@ -340,7 +340,7 @@ def test_a_drawn_table_says_what_cannot_be_whole() -> None:
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_outlier_scores_of_own_rows_are_uniform(k: int) -> None:
-    """By their definition: the chance of all that is likelier, as a random number, is uniform."""
+    """A score is the chance of all that is likelier, and so uniform by definition."""
     mixture = random_mixture(k, k, 2)
     scores = mixture.outlier_scores(mixture.sample(4000, rng=77))
     assert kstest(scores, "uniform").pvalue > 1e-3

@@ -1,7 +1,7 @@
 """The bytes of a file: read once, never more than allowed, unpacked where they are packed.
 
-`tables` makes numbers of them, and `fingerprint` what stands for them in a ledger. A file and the
-same file packed by gzip have the same content, so they are one data set.
+`tables` makes numbers of them, and `fingerprint` their digest for a ledger. A file and its gzip
+have equal content, so they are one data set.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from privgmm.errors import InvalidInput
 __all__ = ["MAX_BYTES", "check_there", "file_bytes", "stream_bytes", "unpacked"]
 
 MAX_BYTES = 512 * 2**20
-"""Largest file read unless the caller says otherwise, in bytes; packed and unpacked."""
+"""Largest file read by default, in bytes, packed and unpacked; a convention."""
 
 _GZIP = b"\x1f\x8b"
 
 
 def file_bytes(source: str | os.PathLike[str] | bytes, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """The unpacked content of a file, which is opened once; bytes are checked and unpacked.
+    """Read a file once and return its content, unpacked if it is packed by gzip.
 
     Raises
     ------
@@ -45,15 +45,15 @@ def file_bytes(source: str | os.PathLike[str] | bytes, *, max_bytes: int = MAX_B
 
 
 def stream_bytes(stream: BinaryIO, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """The unpacked content of a stream, such as standard input, read to its end."""
+    """Read a stream, such as standard input, to its end and return its unpacked content."""
     data = _read_up_to(stream, max_bytes)
     return _some(unpacked(data, max_bytes=max_bytes))
 
 
 def unpacked(data: bytes, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """The content of a file packed by gzip; any other content as it is.
+    """Unpack the content of a file packed by gzip; return any other content as it is.
 
-    It is unpacked no further than to one byte more than allowed.
+    At most one byte more than allowed is unpacked: a small file may claim to hold terabytes.
     """
     if data[:2] != _GZIP:
         return data
@@ -73,7 +73,7 @@ def unpacked(data: bytes, *, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def check_there(path: Path) -> None:
-    """Say what is missing: the file, or the folder that it would be in."""
+    """Refuse a path without a file, and say whether the file or its folder is missing."""
     if path.exists():
         return
     if not path.parent.is_dir():

@@ -1,6 +1,6 @@
-"""Data to try things on: random mixtures, generated rows, shipped samples, your own files.
+"""Data sets by name: random mixtures, generated rows, bundled samples, files of the user.
 
-``python -m privgmm.data.datasets`` writes the shipped synthetic samples again, bit for bit from
+``python -m privgmm.data.datasets`` writes the bundled synthetic samples again, bit for bit from
 fixed seeds.
 """
 
@@ -108,8 +108,8 @@ class Dataset:
     def fingerprint(self) -> str:
         """A digest of every number and every column name.
 
-        It tells two data sets apart even if they differ in one row, which a digest of a sample
-        would not. It identifies the data exactly, so it is for the curator's eyes only.
+        It distinguishes data sets that differ in one row, which a digest of a sample would not. It
+        identifies the data exactly, so it is CONFIDENTIAL.
         """
         digest = hashlib.blake2b(digest_size=16)
         digest.update(json.dumps([self.rows.shape, self.columns]).encode())
@@ -118,10 +118,9 @@ class Dataset:
 
     @cached_property
     def thumbnail(self) -> Array:
-        """Rows enough to draw, evenly spread through the table: (m, d).
+        """Rows for pictures, evenly spread through the table: (m, d).
 
-        At most 4,000, or 50,000 where one column makes a histogram. For looking at only: every
-        computation takes all rows.
+        At most 4,000, or 50,000 where one column makes a histogram. Computations take all rows.
         """
         most = 50_000 if self.n_features == 1 else 4_000
         if self.n_rows <= most:
@@ -199,7 +198,7 @@ def load_table(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Sample:
-    """A shipped data set: how to describe it and, if synthetic, how to draw it."""
+    """A bundled data set: how to describe it and, if synthetic, how to draw it."""
 
     description: str
     mixture: Callable[[], Mixture] | None = None
@@ -207,6 +206,7 @@ class _Sample:
     seed: int = 0
 
 
+# The seeds are arbitrary; the files in sample_data/ depend on them.
 _SAMPLES: dict[str, _Sample] = {
     "well_separated_2d": _Sample(
         "100,000 rows from two well separated Gaussians in the plane",
@@ -249,12 +249,12 @@ _SAMPLES: dict[str, _Sample] = {
 
 
 def sample_names() -> tuple[str, ...]:
-    """Names that `load_sample` knows."""
+    """List the names that `load_sample` knows."""
     return tuple(_SAMPLES)
 
 
 def load_sample(name: str) -> Dataset:
-    """A data set that comes with the package.
+    """Load a data set that comes with the package.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def load_sample(name: str) -> Dataset:
 
 
 def sample_path(name: str) -> Path:
-    """The file of a data set that comes with the package."""
+    """Return the path of a data set that comes with the package."""
     if name not in _SAMPLES:
         raise InvalidInput(f"there is no sample {name!r}; choose from {', '.join(_SAMPLES)}")
     ending = "csv" if _SAMPLES[name].mixture is None else "parquet"

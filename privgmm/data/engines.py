@@ -1,8 +1,8 @@
-"""Where work on rows is done: in threads of this process, or wherever an executor does it.
+"""Where work on rows is done: in threads of this process, or in the workers of an executor.
 
-Work is cut into pieces that do not know of each other, and what comes back is added up as whole
-numbers or put side by side in the order of the pieces. So an engine changes no result: neither its
-kind, nor its number of workers, nor a piece that was done twice because a worker was lost.
+Work is cut into independent pieces. Results are added up as whole numbers, or put side by side in
+the order of the pieces. So no engine changes a result: neither its kind, nor its number of workers,
+nor a piece that was done twice because a worker was lost.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _P = TypeVar("_P")
 _R = TypeVar("_R")
 
 _PATIENCE = 10.0
-"""Seconds within which a scheduler must answer."""
+"""Seconds within which a Dask scheduler must answer; a convention."""
 _AHEAD = 2
-"""Pieces under way for each worker: enough that none waits, few enough to keep memory small."""
+"""Pieces submitted per worker: with two no worker waits, and few results are held in memory."""
 
 
 class Submits(Protocol):
-    """Whatever runs a call elsewhere: an executor of concurrent.futures, a Dask client."""
+    """Anything that runs a call elsewhere: an executor of concurrent.futures, a Dask client."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Start the call; gives something with ``result()``."""
+        """Start the call and return something with ``result()``."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """How far a piece of work has come.
+    """The progress of a piece of work.
 
     Parameters
     ----------
@@ -71,11 +71,11 @@ class Step:
 
 
 Watch = Callable[[Step], None]
-"""Told of each step; raising from it stops the work."""
+"""Called at each step; raising from it stops the work."""
 
 
 class Watched:
-    """Counts what is done and tells the watch, if there is one.
+    """A counter of the work done, which reports to the watch if there is one.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Watched:
         self._done, self._began = 0, time.monotonic()
 
     def more(self, count: int) -> None:
-        """So many more are done."""
+        """Add this count to the work done and report it."""
         self._done += count
         if self._watch is not None:
             passed = time.monotonic() - self._began
@@ -98,23 +98,23 @@ class Watched:
 
 
 class Engine(abc.ABC):
-    """Runs a call on each of many pieces."""
+    """A place that runs a call on each of many pieces."""
 
     @property
     @abc.abstractmethod
     def workers(self) -> int:
-        """How many pieces can be worked on at a time."""
+        """Number of pieces that can be worked on at a time."""
 
     @abc.abstractmethod
     def each(self, call: Callable[[_P], _R], pieces: Sequence[_P]) -> Iterator[_R]:
-        """What the call gives for each piece, in their order, a few of them ahead."""
+        """Yield the result of the call for each piece, in their order, some pieces ahead."""
 
-    def close(self) -> None:  # noqa: B027 - most engines were made by somebody else
-        """Give back what was started for this engine alone."""
+    def close(self) -> None:  # noqa: B027 - most engines belong to the caller
+        """Release what was started for this engine alone."""
 
 
 class Threads(Engine):
-    """Threads of this process; compiled code and file readers let go of the interpreter.
+    """Threads of this process; compiled code and file readers release the interpreter's lock.
 
     Parameters
     ----------
@@ -127,11 +127,11 @@ class Threads(Engine):
 
     @property
     def workers(self) -> int:
-        """Threads."""
+        """Number of threads."""
         return self._workers
 
     def each(self, call: Callable[[_P], _R], pieces: Sequence[_P]) -> Iterator[_R]:
-        """In threads; in this one alone where that is enough."""
+        """Run the pieces in threads, or in the calling thread where one is enough."""
         if min(self._workers, len(pieces)) < 2:
             yield from map(call, pieces)
             return
@@ -140,7 +140,7 @@ class Threads(Engine):
 
 
 class Submitting(Engine):
-    """Somebody else's executor: it may run calls in processes or on other machines.
+    """An engine on the caller's executor, which may run calls in processes or on other machines.
 
     Parameters
     ----------
@@ -151,23 +151,23 @@ class Submitting(Engine):
 
     def __init__(self, executor: Submits, owned: Sequence[Any] = ()) -> None:
         self.executor, self._owned = executor, tuple(owned)
-        # Dask takes equal calls for one, unless told that each stands for itself
+        # Dask merges equal calls into one, unless they are declared impure
         self._options = {"pure": False} if _is_dask(executor) else {}
 
     @property
     def workers(self) -> int:
-        """As many as the executor tells of; else one per core."""
+        """Number of workers that the executor reports, else one per core."""
         threads = getattr(self.executor, "nthreads", None)
         if callable(threads):
             return max(1, int(sum(threads().values())))
         return int(getattr(self.executor, "_max_workers", None) or os.cpu_count() or 1)
 
     def submit(self, call: Callable[..., _R], *args: Any) -> Any:
-        """Start one call; gives something with ``result()``."""
+        """Start one call and return something with ``result()``."""
         return self.executor.submit(call, *args, **self._options)
 
     def each(self, call: Callable[[_P], _R], pieces: Sequence[_P]) -> Iterator[_R]:
-        """Wherever the executor runs them."""
+        """Run the pieces in the executor."""
         yield from _windowed(self.submit, call, pieces, _AHEAD * self.workers)
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ def _windowed(
         while waiting:
             yield waiting.popleft().result()
     finally:
-        # after an error, or where nobody asks for the rest, nothing is left running for nothing
+        # after an error, or when the consumer stops early, the pieces still queued are cancelled
         for future in waiting:
             future.cancel()
 
@@ -198,7 +198,7 @@ def _is_dask(executor: object) -> bool:
 
 
 def engine_for(executor: Engine | Submits | str | None) -> Engine:
-    """The engine that is meant.
+    """Return the engine for an executor, its name or its address.
 
     Parameters
     ----------

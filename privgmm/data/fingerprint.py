@@ -1,6 +1,6 @@
-"""What stands for a data set in the ledger: a digest of its numbers, or of its file.
+"""Fingerprints, which stand for a data set in the ledger: a digest of its numbers or of its file.
 
-Both identify the data exactly, so they are for the curator's eyes only; the ledger keeps neither.
+Both identify the data exactly, so they are CONFIDENTIAL; the ledger keeps neither.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["content_fingerprint", "file_fingerprint"]
 
 
 def content_fingerprint(X: npt.ArrayLike) -> str:
-    """SHA-256 of a table of numbers (n, d), whatever the order of its rows.
+    """Compute SHA-256 of a table of numbers (n, d); the order of its rows does not matter.
 
-    A table with one row or column more is another one: to hold a growing data set to one cap,
+    A table with one more row or column is another data set. To hold a growing data set to one cap,
     give the ledger a name of your own for it instead.
     """
     rows = finite_array(X, "X", (None, None)) + 0.0  # no negative zeros
@@ -33,10 +33,10 @@ def content_fingerprint(X: npt.ArrayLike) -> str:
 
 
 def file_fingerprint(source: str | os.PathLike[str] | bytes) -> str:
-    """SHA-256 of a file, or of the bytes of one, unpacked if it is packed by gzip.
+    """Compute SHA-256 of a file, or of the bytes of one, unpacked if packed by gzip.
 
-    Front doors that read files name the data set by this: whichever columns are chosen, the
-    people in the file are the same, and releases from it add up.
+    Front doors that read files name the data set by this. The people in the file are the same for
+    every choice of columns, so releases from it add up.
     """
     try:
         if not isinstance(source, bytes):

@@ -1,4 +1,4 @@
-"""Random mixtures to try things on, with the difficulty one asks for."""
+"""Random mixtures of chosen difficulty, for examples and tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def random_mixture(
     weights: Weights | npt.ArrayLike = "equal",
     rng: np.random.Generator | int | None = None,
 ) -> Mixture:
-    """A mixture with chosen difficulty and random shape.
+    """Draw a mixture of random shape with chosen difficulty.
 
     Parameters
     ----------
@@ -84,10 +84,10 @@ def random_mixture(
 
 
 def separation_of(mixture: Mixture) -> float:
-    """The smallest distance between two means, in units of the two components' spread.
+    """Compute the smallest distance between two means, in units of the components' spread.
 
     For components a and b it is ``‖(Sigma_a + Sigma_b)/2 ^(-1/2) (mu_a - mu_b)‖``: 0 for a common
-    mean, about 2 where two bumps start to merge, 6 and more where rows are told apart with ease.
+    mean, about 2 where two bumps start to merge, 6 and more where almost no row is in doubt.
     A single component gives infinity.
     """
     smallest = np.inf
@@ -104,7 +104,7 @@ def separation_of(mixture: Mixture) -> float:
 def well_separated(
     n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
 ) -> Mixture:
-    """Components eight spreads apart or more, of moderate shapes and unequal weights."""
+    """Draw components eight spreads apart or more, of moderate shapes and unequal weights."""
     return random_mixture(
         n_components,
         n_features,
@@ -118,7 +118,7 @@ def well_separated(
 def overlapping(
     n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
 ) -> Mixture:
-    """Components that merge: the nearest two are two spreads apart."""
+    """Draw components that merge: the nearest two are two spreads apart."""
     return random_mixture(
         n_components,
         n_features,
@@ -132,7 +132,7 @@ def overlapping(
 def same_mean(
     n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
 ) -> Mixture:
-    """Components with one common mean, told apart by shape and size only."""
+    """Draw components with one common mean, which differ in shape and size only."""
     return random_mixture(
         n_components,
         n_features,
@@ -146,7 +146,7 @@ def same_mean(
 def ill_conditioned(
     n_components: int = 2, n_features: int = 2, *, rng: np.random.Generator | int | None = None
 ) -> Mixture:
-    """Needle-like components, a thousand times longer than wide (condition number 1e6)."""
+    """Draw needle-like components, a thousand times longer than wide (condition number 1e6)."""
     return random_mixture(
         n_components,
         n_features,

@@ -1,7 +1,7 @@
 """Columns that number rows or persons instead of measuring them.
 
-A mixture of them says nothing, and an identifier does not belong into a release. They are pointed
-out, by their names, which are public, or by their values, for the holder of the data only.
+A mixture of them says nothing, and an identifier does not belong in a release. They are recognised
+by their names, which are public, or by their values, for the holder of the data only.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r".*[a-z]I[dD]")
-_FEW = 20
+_FEW = 20  # below this many rows, n successive whole numbers may well be measurements
 
 
 def named_identifiers(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that identifiers have, or that the index of a data frame has in a file.
+    """Return those names that identifiers have, or that a data frame's index has in a file.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def named_identifiers(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def running_numbers(rows: Array, names: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns (n, d) that hold n successive whole numbers. NOT private."""
+    """Return the names of columns (n, d) that hold n successive whole numbers. CONFIDENTIAL."""
     n = len(rows)
     if n < _FEW:
         return ()

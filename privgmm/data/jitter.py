@@ -2,8 +2,8 @@
 
 Minutes, ages and counts take few values. A likelihood grows without bound when a component
 shrinks onto one of them, so the fits of the blocks chase grid points and never agree. Noise as
-wide as the grid undoes the rounding. Its width is public; the noise itself is drawn afresh and
-kept secret, see `jittered`.
+wide as the grid undoes the rounding. Its width is public; the noise itself is drawn for each call
+and kept secret, see `jittered`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["jitter_widths", "jittered"]
 
 Widths = Mapping[str, float] | npt.ArrayLike
 
-_CHUNK = 2**20
+_CHUNK = 2**20  # random numbers drawn at a time: bounds memory, not results
 
 
 def jitter_widths(
     widths: Widths, n_features: int, *, columns: Sequence[str] | None = None
 ) -> Array:
-    """The widths as an array (d,): zero for columns that are left as they are.
+    """Return the widths as an array (d,), zero for columns that are left as they are.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def jittered(
     columns: Sequence[str] | None = None,
     rng: np.random.Generator | int | None = None,
 ) -> Array:
-    """Rows (n, d) with noise uniform on ``[-width/2, width/2)`` added to each column.
+    """Add noise uniform on ``[-width/2, width/2)`` to each column of rows (n, d).
 
     Parameters
     ----------
@@ -101,13 +101,13 @@ def jittered(
     The guarantee of a release from the jittered rows is the same as from the rows themselves, for
     a row as for a person with all their rows. The noise of a row is independent of all others and
     of what the row holds. So the noise of two neighbouring data sets can be thought of as drawn
-    together: everybody who is in both has the same, and the jittered data sets are neighbours too.
-    A release is private for each such pair, hence also on average over the noise.
+    together: a row that is in both has the same noise, and the jittered data sets are neighbours.
+    The guarantee holds for each such pair, hence also on average over the noise.
 
     That average is needed where a person may have any number of rows. Noise that is known in
-    advance, from a seed, goes by position: with one row more of one person, everybody behind them
+    advance, from a seed, goes by position: with one more row of one person, every row behind it
     gets another noise, all jittered rows move, and that can be seen in what is released. (Where
-    each row is a person of its own positions stay what they are, and even published noise would
+    each row is a person of its own, positions stay what they are, and even published noise would
     do no harm.)
 
     Released covariances are those of the jittered rows: width^2 / 12 is added to the variance of
@@ -124,7 +124,7 @@ def jittered(
     named: Any = getattr(X, "columns", None) if columns is None else columns
     rows = finite_array(X, "X", (None, None)).copy()
     width = jitter_widths(widths, rows.shape[1], columns=None if named is None else list(named))
-    # one draw per row and column, whatever the widths
+    # one draw per row and column for every width, so that a seed's noise does not depend on them
     noise = _secret(rows.shape) if rng is None else np.random.default_rng(rng).random(rows.shape)
     noise -= 0.5
     noise *= width
@@ -133,7 +133,7 @@ def jittered(
 
 
 def _secret(shape: tuple[int, ...]) -> Array:
-    """Cryptographic draws, uniform on the multiples of 2^-53 in [0, 1)."""
+    """Draw from the system's entropy, uniformly on the multiples of 2^-53 in [0, 1)."""
     draws = np.empty(shape)
     flat = draws.reshape(-1)
     for start in range(0, flat.size, _CHUNK):

@@ -1,11 +1,11 @@
 """Row sources that are read part by part, and never as a whole: Parquet files and Dask collections.
 
 A part is a small description that can be sent to another process and read there. Parts lie in the
-order of the table, so that the position of a row is the same for whoever asks. Rows are dealt into
-blocks by position: a sorted file does as well as a shuffled one, and values never matter.
+order of the table, so every reader agrees on the position of a row. Rows are dealt into blocks by
+position: a sorted file does as well as a shuffled one, and values never matter.
 
 A table that changes while it is read is an error: every part knows how large its file was and when
-it was written, and says so before it gives a row and after it gave the last.
+it was written, and checks both before its first row and after its last.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ __all__ = [
 ]
 
 _PART_ROWS = 1 << 20
-"""Rows that a part has at least, where the file's row groups allow it."""
+"""Rows that a part has at least, where the file's row groups allow it; about a million."""
 _BATCH_ROWS = 1 << 16
-"""Rows that are in memory at a time, per worker."""
-_GLANCE = 1 << 16
-_DIGEST_BYTES = 1 << 22
+"""Rows in memory at a time, per worker."""
+_GLANCE = 1 << 16  # rows by which a table is recognised
+_DIGEST_BYTES = 1 << 22  # read at a time for a digest: 4 MiB
 _MOST_CURATED = 1_000_000
-"""Rows that are taken where a curator asks for all of them."""
+"""Most rows given to a curator who asks for all of them; a convention."""
 
 
 class Part(abc.ABC):
-    """A stretch of a table that can be read wherever it is sent."""
+    """A stretch of a table that can be read in any process it is sent to."""
 
     columns: tuple[str, ...]
     n_rows: int
@@ -78,26 +78,26 @@ class Part(abc.ABC):
 
     @abc.abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """The columns as Arrow record batches, some rows at a time."""
+        """Read these columns as Arrow record batches, some rows at a time."""
 
     def chunks(self) -> Iterator[Array]:
-        """Its rows in order, some at a time: finite numbers (m, d), or `InvalidInput`."""
+        """Yield its rows in order, some at a time: finite numbers (m, d), or `InvalidInput`."""
         for rows, _ in self._read(None):
             yield rows
 
     def labelled(self, column: str) -> Iterator[tuple[Array, Labels]]:
-        """The same, with the text that says who each row belongs to."""
+        """Yield its rows in order, with the text that says who each row belongs to."""
         yield from self._read(column)
 
     def _read(self, column: str | None) -> Iterator[tuple[Array, Labels]]:
         wanted = self.columns if column is None else (*self.columns, column)
-        nobody = np.empty(0, dtype=object)
+        no_texts = np.empty(0, dtype=object)
         seen = 0
         for batch in self.batches(tuple(dict.fromkeys(wanted))):
             rows = np.empty((batch.num_rows, len(self.columns)))
             for j, name in enumerate(self.columns):
                 rows[:, j] = _numbers(batch.column(name), name, self.first + seen)
-            texts = nobody if column is None else label_texts(batch.column(column), column)
+            texts = no_texts if column is None else label_texts(batch.column(column), column)
             seen += batch.num_rows
             if seen > self.n_rows:
                 break
@@ -106,7 +106,7 @@ class Part(abc.ABC):
             raise InvalidInput(
                 f"a part of the table had {self.n_rows:,} rows when it was opened and "
                 f"{'more' if seen > self.n_rows else f'{seen:,}'} when it was read: it changed "
-                "meanwhile; try again when nobody writes to it"
+                "meanwhile; try again when no program writes to it"
             )
 
 
@@ -123,7 +123,7 @@ def _numbers(column: Any, name: str, first: int) -> Array:
 
 
 class PartSource(RowSource):
-    """A table that is read part by part. Memory is set by the parts, not by the number of rows.
+    """A table that is read part by part; memory depends on the parts, not on the number of rows.
 
     Parameters
     ----------
@@ -160,18 +160,18 @@ class PartSource(RowSource):
         self._parts, self._all_columns = tuple(parts), tuple(all_columns)
 
     def take(self, positions: IntArray) -> Array:
-        """The rows at the positions; reads the table once."""
+        """Read the table once and return the rows at the positions."""
         return self._people(Threads(), None).take(positions).rows
 
     def chunks(self, size: int = _BATCH_ROWS) -> Iterator[Array]:
-        """All rows in order, at most `size` at a time."""
+        """Yield all rows in order, at most `size` at a time."""
         for part in self._parts:
             for rows in part.chunks():
                 for start in range(0, len(rows), size):
                     yield rows[start : start + size]
 
     def glance(self) -> Array:
-        """The first rows."""
+        """Return the first rows."""
         found: list[Array] = []
         for rows in self._parts[0].chunks():
             found.append(rows)
@@ -180,18 +180,18 @@ class PartSource(RowSource):
         return np.concatenate(found)[:_GLANCE]
 
     def curated(self) -> Array:
-        """As many rows as fit, evenly spread over the table."""
+        """Return as many rows as fit, evenly spread over the table."""
         if self.n_rows <= _MOST_CURATED:
             return self.rows()
         return self.take(np.arange(_MOST_CURATED, dtype=np.int64) * self.n_rows // _MOST_CURATED)
 
     def labels(self, column: str) -> Labels:
-        """Who each row belongs to, in memory: for tables that are not too long."""
+        """Return who each row belongs to, in memory: for tables that are not too long."""
         check_choice([column], self._all_columns)
         return np.concatenate([text for part in self._parts for _, text in part.labelled(column)])
 
     def count_persons(self, column: str) -> int:
-        """How many persons there are; takes a pass over the table, and room on the disk."""
+        """Count the persons; takes a pass over the table, and room on the disk."""
         people = self.people(column, secret_key(0), Threads())
         try:
             return len(people)
@@ -205,7 +205,7 @@ class PartSource(RowSource):
         engine: Engine,
         watch: Watch | None = None,
     ) -> People:
-        """Rows as persons, or persons sorted on the disk."""
+        """Return the rows as persons, sorted on the disk where a person may have several rows."""
         if groups is None:
             return self._people(engine, watch)
         if not isinstance(groups, str):
@@ -252,7 +252,7 @@ class File:
 
     @classmethod
     def found(cls, filesystem: Any, path: str) -> File:
-        """As it is now."""
+        """Describe a file as it is now."""
         info = filesystem.get_file_info(path)
         if info.type != pafs.FileType.File:
             raise InvalidInput(f"there is no file {path!r}: check the path")
@@ -262,11 +262,12 @@ class File:
         """Refuse a file that is no longer what it was."""
         if File.found(self.filesystem, self.path) != self:
             raise InvalidInput(
-                f"{self.path!r} was changed while it was read: try again when nobody writes to it"
+                f"{self.path!r} was changed while it was read: try again when no program writes "
+                "to it"
             )
 
     def digest(self) -> str:
-        """SHA-256 of its bytes."""
+        """Compute SHA-256 of its bytes."""
         found = hashlib.sha256()
         with self.filesystem.open_input_file(self.path) as stream:
             while block := stream.read(_DIGEST_BYTES):
@@ -277,7 +278,7 @@ class File:
 
 @functools.lru_cache(maxsize=256)
 def _metadata_of(file: File) -> Any:
-    """What the end of a file says of it; read once per process, however many parts it has."""
+    """Read the metadata at the end of a file, once per process however many parts it has."""
     try:
         with file.filesystem.open_input_file(file.path) as stream:
             return pq.read_metadata(stream)
@@ -299,7 +300,7 @@ class ParquetPart(Part):
     first: int
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Read lazily, these columns alone."""
+        """Read these columns alone, lazily."""
         self.file.check()
         metadata = _metadata_of(self.file)
         try:
@@ -324,8 +325,8 @@ class ParquetPart(Part):
 class ParquetSource(PartSource):
     """Parquet files, read by row groups.
 
-    The fingerprint of one file is that of its bytes; that of several is a digest of theirs,
-    whatever their names and order: whichever columns are chosen, the people in it are the same.
+    The fingerprint of one file is that of its bytes; that of several is a digest of theirs and
+    ignores their names and order. Every choice of columns has the same people and fingerprint.
 
     Parameters
     ----------
@@ -370,16 +371,16 @@ class ParquetSource(PartSource):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of the files."""
+        """The digest of the files."""
         return files_fingerprint(self._files)
 
     def choose(self, columns: Sequence[str]) -> ParquetSource:
-        """The same rows with these columns of the files."""
+        """Return a source of the same rows with these columns of the files."""
         return ParquetSource(self._files, columns, name=self.name)
 
 
 def files_fingerprint(files: Sequence[File]) -> str:
-    """What stands for files in a ledger: SHA-256 of one, a digest of those of several."""
+    """Compute what stands for files in a ledger: SHA-256 of one, a digest of several."""
     digests = list(Threads().each(File.digest, files))
     if len(digests) == 1:
         return digests[0]
@@ -387,7 +388,7 @@ def files_fingerprint(files: Sequence[File]) -> str:
 
 
 def _common_schema(files: Sequence[File]) -> Any:
-    """The columns that all files have, in the same kinds; an error where they differ."""
+    """Return the columns that all files have, or refuse files that differ."""
     first: Any = None
     for file in files:
         schema = _metadata_of(file).schema.to_arrow_schema()
@@ -415,7 +416,7 @@ def _common_schema(files: Sequence[File]) -> Any:
 
 
 def _parquet_parts(files: Sequence[File], columns: tuple[str, ...]) -> list[ParquetPart]:
-    """Row groups, small ones together."""
+    """Cut the files into parts of whole row groups, small groups together."""
     parts: list[ParquetPart] = []
     position = 0
     for file in files:
@@ -434,7 +435,7 @@ def _parquet_parts(files: Sequence[File], columns: tuple[str, ...]) -> list[Parq
 
 
 def parquet_files(X: Any) -> tuple[list[File], str] | None:
-    """The Parquet files that a folder, a pattern or a pyarrow dataset stands for, and its name.
+    """Find the Parquet files of a folder, a pattern or a pyarrow dataset, and its name.
 
     None for anything else. A folder must hold nothing but Parquet files; those whose name begins
     with a dot or an underscore do not count, as is the custom.
@@ -446,7 +447,7 @@ def parquet_files(X: Any) -> tuple[list[File], str] | None:
     try:
         is_folder, is_pattern = path.is_dir(), glob.has_magic(str(X)) and not path.exists()
     except (OSError, ValueError):
-        # no name of a file at all: whoever reads it says why
+        # not the name of a file at all: the reader of single files says why
         return None
     if is_folder:
         found = [
@@ -459,8 +460,8 @@ def parquet_files(X: Any) -> tuple[list[File], str] | None:
         if strangers:
             raise InvalidInput(
                 f"the folder {str(path)!r} holds {listed([one.name for one in strangers])}, which "
-                "is not Parquet: which files are people's rows must be beyond doubt; take the "
-                "others out, or name a pattern like 'folder/*.parquet'"
+                "is not Parquet: it must be clear which files hold the rows; take the others out, "
+                "or name a pattern like 'folder/*.parquet'"
             )
         return [File.found(local, str(one)) for one in found], path.name or str(path)
     if is_pattern:
@@ -472,7 +473,7 @@ def parquet_files(X: Any) -> tuple[list[File], str] | None:
 
 
 def parquet_file(path: Path) -> list[File]:
-    """One file."""
+    """Describe one Parquet file."""
     check_there(path)
     return [File.found(pafs.LocalFileSystem(), str(path))]
 
@@ -486,8 +487,8 @@ def _dataset_files(dataset: Any) -> tuple[list[File], str]:
         )
     if getattr(dataset, "_scan_options", None):
         raise InvalidInput(
-            "a filtered dataset would let single rows decide which rows there are: write what is "
-            "meant to new files first"
+            "a filtered dataset lets values decide which rows there are, and their number is "
+            "published: write the rows you mean to new files first"
         )
     files = [File.found(dataset.filesystem, one) for one in dataset.files]
     return files, "dataset"
@@ -497,13 +498,13 @@ def _dataset_files(dataset: Any) -> tuple[list[File], str]:
 
 
 def is_dask(X: object) -> bool:
-    """Whether this is a Dask data frame or array."""
+    """Return whether this is a Dask data frame or array."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 @dataclasses.dataclass(frozen=True)
 class DaskPart(Part):
-    """A partition of a Dask collection; it is computed wherever it is read."""
+    """A partition of a Dask collection; it is computed in the process that reads it."""
 
     delayed: Any
     all_columns: tuple[str, ...]
@@ -512,13 +513,13 @@ class DaskPart(Part):
     first: int
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Computed anew, as one batch after another."""
+        """Compute the partition again and yield it in batches."""
         table = _arrow(self.delayed.compute(scheduler="synchronous"), self.all_columns)
         yield from table.select(list(columns)).to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def _arrow(value: Any, names: Sequence[str]) -> Any:
-    """A partition as an Arrow table."""
+    """Convert a partition to an Arrow table."""
     if hasattr(value, "iloc"):
         frame = value.reset_index(drop=True)
         return pa.table({str(name): pa.array(frame[name], from_pandas=True) for name in frame})
@@ -533,7 +534,7 @@ def _size(delayed: Any) -> int:
 
 
 class DaskSource(PartSource):
-    """A Dask data frame or array. Its partitions are computed anew for each pass.
+    """A Dask data frame or array. Its partitions are computed again for each pass.
 
     Lengths of partitions that Dask does not know take one pass.
 
@@ -578,18 +579,18 @@ class DaskSource(PartSource):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of how the collection is made; give a ledger a name of your own instead."""
+        """The digest of how the collection is made; give a ledger a name of your own instead."""
         from dask.base import tokenize
 
         return f"dask {tokenize(self._collection)}"
 
     def choose(self, columns: Sequence[str]) -> DaskSource:
-        """The same rows with these columns."""
+        """Return a source of the same rows with these columns."""
         return DaskSource(self._collection, columns)
 
 
 def _partitions(collection: Any) -> tuple[list[str], list[Any], list[int] | None]:
-    """Names of the columns, one delayed value per partition, and their lengths if known."""
+    """Return column names, one delayed value per partition, and their lengths if known."""
     if hasattr(collection, "npartitions") and hasattr(collection, "columns"):
         names = [str(name) for name in collection.columns]
         check_names(names, "rename the columns")

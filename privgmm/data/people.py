@@ -2,8 +2,8 @@
 
 Where each row is a person, persons are rows in the order of the table. Where a column or an array
 says who a row belongs to, all rows of a person count as one: blocks get one of them, and sums their
-average. `People` offers the two things that stages do with private rows: `take` one row of some
-persons, and `total` something over all of them, as exact integers. It does not matter to a stage
+average. `People` offers the two things that stages do with confidential rows: `take` one row of
+some persons, and `total` something over all of them, as exact integers. A stage need not know
 whether rows lie in memory (`ArrayPeople`), in files (`SourcePeople`) or, where a person's rows may
 be anywhere in them, in files sorted by person (`SortedPeople` in `sorted_people`).
 """
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Protocol
 import numba as nb
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Engine, Threads, Watch, Watched
@@ -29,11 +28,11 @@ from privgmm.errors import InvalidInput
 
 __all__ = [
     "ArrayPeople",
-    "Change",
     "Chunk",
+    "CoordinateChange",
     "People",
+    "PersonSum",
     "Taken",
-    "Task",
     "one_person",
     "person_order",
     "person_places",
@@ -42,38 +41,39 @@ __all__ = [
 ]
 
 _CHUNK_UNITS = 1 << 17
-"""Persons that are worked on in one go."""
-_FEWEST_PER_THREAD = 20_000
+"""Persons that a task sees at a time: bounds memory, not results."""
+_FEWEST_PER_THREAD = 20_000  # persons below which starting another thread is not worth while
 
 Hashes = npt.NDArray[np.uint64]
 
-Change = Callable[[Array], Array]
+CoordinateChange = Callable[[Array], Array]
 """Rows (m, d) in other coordinates, each computed from itself alone."""
 
 
-class Task(abc.ABC):
-    """What is summed over persons.
+class PersonSum(abc.ABC):
+    """A sum over persons.
 
     Rows come a chunk at a time: (m, d), in which each person's lie together, and where persons
-    begin and end (g + 1,). What is summed must be integers, and a person's part must be computed
-    from that person's rows alone. A task is sent to wherever it runs, so it must be picklable.
+    begin and end (g + 1,). Sums are of integers, so that they do not depend on the order of adding.
+    A person's part must be computed from that person's rows alone. A sum may be sent to another
+    process, so it must be picklable.
     """
 
     @abc.abstractmethod
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
-        """The sum over these persons."""
+        """Sum over these persons."""
 
     def begun(self) -> Any:
-        """What holds sums on the way, before the first chunk."""
+        """Create the state that holds sums before the first chunk."""
         return None
 
     def added(self, state: Any, rows: Array, starts: IntArray) -> Any:
-        """The same after another chunk."""
+        """Add another chunk to the state."""
         part = self(rows, starts)
         return part if state is None else state + part
 
     def ended(self, state: Any) -> IntArray:
-        """The sum over all chunks."""
+        """Return the sum over all chunks."""
         if state is None:
             raise InvalidInput("there are no rows to sum over")
         return np.asarray(state)
@@ -94,7 +94,7 @@ class Taken(NamedTuple):
 
 
 class People(abc.ABC):
-    """Rows by the persons they belong to. NOT private.
+    """Rows by the persons they belong to. CONFIDENTIAL.
 
     Parameters
     ----------
@@ -113,25 +113,25 @@ class People(abc.ABC):
 
     @abc.abstractmethod
     def take(self, persons: IntArray) -> Taken:
-        """One row of each of these persons, by their numbers (m,)."""
+        """Take one row of each of these persons, by their numbers (m,)."""
 
     @abc.abstractmethod
-    def total(self, task: Task, what: str = "summing") -> IntArray:
-        """The sum of the task over all persons. NOT private by itself."""
+    def total(self, task: PersonSum, what: str = "summing") -> IntArray:
+        """Sum the task over all persons. The exact sum is CONFIDENTIAL."""
 
     @abc.abstractmethod
-    def mapped(self, change: Change) -> People:
-        """The same persons, with rows in other coordinates."""
+    def mapped(self, change: CoordinateChange) -> People:
+        """Return the same persons with rows in other coordinates."""
 
     def check(self) -> None:  # noqa: B027 - rows in memory were checked when they came
         """Read everything once, unless that was done, and refuse what cannot be used."""
 
     def close(self) -> None:  # noqa: B027 - most keep nothing
-        """Remove whatever was written for this purpose."""
+        """Remove files that were written to hold the rows."""
 
 
-def pieces_total(chunks: Iterator[Chunk], task: Task) -> IntArray:
-    """The sum of a task over chunks, one at a time."""
+def pieces_total(chunks: Iterator[Chunk], task: PersonSum) -> IntArray:
+    """Sum a task over chunks, one at a time."""
     state = task.begun()
     for rows, starts in chunks:
         state = task.added(state, rows, starts)
@@ -139,7 +139,7 @@ def pieces_total(chunks: Iterator[Chunk], task: Task) -> IntArray:
 
 
 def added_up(found: Iterator[IntArray], sizes: Sequence[int], watched: Watched) -> IntArray:
-    """The sum of what the parts of a table gave; told as they come, by their numbers of rows."""
+    """Add the sums of the parts of a table and report each part's number of rows."""
     total: IntArray | None = None
     for sums, size in zip(found, sizes, strict=True):
         total = sums if total is None else total + sums
@@ -186,7 +186,7 @@ class ArrayPeople(People):
 
     @classmethod
     def of(cls, rows: Array, member: IntArray | None = None, **options: Any) -> ArrayPeople:
-        """From the number of the person of each row (n,), in the order of these numbers."""
+        """Build from the number of the person of each row (n,), in the order of these numbers."""
         if member is None:
             return cls(rows, **options)
         order = np.argsort(member, kind="stable").astype(np.int64)
@@ -198,7 +198,7 @@ class ArrayPeople(People):
     def labelled(
         cls, rows: Array, labels: Labels, key: str, *, watch: Watch | None = None
     ) -> ArrayPeople:
-        """From texts (n,) that say who each row belongs to, in an order that only the key tells."""
+        """Build from a text (n,) for the person of each row, in an order that the key decides."""
         hashes = person_places(labels, key)
         order, starts = person_order(hashes, labels)
         sizes = np.diff(starts)
@@ -211,7 +211,7 @@ class ArrayPeople(People):
         return np.ascontiguousarray(self.rows[self._order], dtype=np.float64)
 
     def chunks(self, first: int, last: int) -> Iterator[Chunk]:
-        """The rows of persons first..last - 1, a chunk at a time."""
+        """Yield the rows of persons first..last - 1, a chunk at a time."""
         for start in range(first, last, self._chunk):
             stop = min(start + self._chunk, last)
             if self._starts is None:
@@ -221,7 +221,7 @@ class ArrayPeople(People):
             yield Chunk(self._ordered[starts[0] : starts[-1]], starts - starts[0])
 
     def take(self, persons: IntArray) -> Taken:
-        """One row of each, straight from memory."""
+        """Take one row of each person from memory."""
         if self._starts is None:
             return Taken(np.asarray(self.rows[persons], dtype=np.float64), persons)
         places = self._starts[persons]
@@ -230,8 +230,8 @@ class ArrayPeople(People):
         positions = places if self._order is None else self._order[places]
         return Taken(np.asarray(self.rows[positions], dtype=np.float64), positions)
 
-    def total(self, task: Task, what: str = "summing") -> IntArray:
-        """In threads, if there are rows enough."""
+    def total(self, task: PersonSum, what: str = "summing") -> IntArray:
+        """Sum the task over all persons, in threads if there are rows enough."""
         n = len(self)
         if n == 0:
             return task(self._ordered, np.zeros(1, dtype=np.int64))
@@ -256,8 +256,8 @@ class ArrayPeople(People):
             return span[1] - span[0]
         return int(self._starts[span[1]] - self._starts[span[0]])
 
-    def mapped(self, change: Change) -> ArrayPeople:
-        """Computed once, in memory."""
+    def mapped(self, change: CoordinateChange) -> ArrayPeople:
+        """Return the same persons with their rows changed once, in memory."""
         return ArrayPeople(
             change(self.rows),
             self._starts,
@@ -270,20 +270,20 @@ class ArrayPeople(People):
 
 
 def one_person(rows: Array) -> ArrayPeople:
-    """A single person, whose rows are all of them."""
+    """Return a single person to whom all rows belong."""
     return ArrayPeople(rows, np.array([0, len(rows)], dtype=np.int64))
 
 
 class RowPart(Protocol):
-    """A stretch of a table that can be read wherever it is sent."""
+    """A stretch of a table that can be read in any process it is sent to."""
 
     @property
     def n_rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         ...
 
     def chunks(self) -> Iterator[Array]:
-        """Its rows in order, some at a time: finite numbers (m, d), or `InvalidInput`."""
+        """Yield its rows in order, some at a time: finite numbers (m, d), or `InvalidInput`."""
         ...
 
 
@@ -291,8 +291,8 @@ class RowPart(Protocol):
 class _Summed:
     """A task on the rows of a part, seen through changes of coordinates."""
 
-    task: Task
-    changes: tuple[Change, ...]
+    task: PersonSum
+    changes: tuple[CoordinateChange, ...]
 
     def __call__(self, part: RowPart) -> IntArray:
         return pieces_total(self._chunks(part), self.task)
@@ -302,8 +302,8 @@ class _Summed:
             yield Chunk(changed(rows, self.changes), np.arange(len(rows) + 1, dtype=np.int64))
 
 
-def changed(rows: Array, changes: tuple[Change, ...]) -> Array:
-    """Rows after all changes of coordinates."""
+def changed(rows: Array, changes: tuple[CoordinateChange, ...]) -> Array:
+    """Apply all changes of coordinates to rows."""
     for change in changes:
         rows = change(rows)
     return rows
@@ -316,24 +316,24 @@ class Extent(NamedTuple):
     most: Array
 
     def with_rows(self, rows: Array) -> Extent:
-        """Of these (m, d) as well."""
+        """Extend the range by these rows (m, d)."""
         least, most = self.least.copy(), self.most.copy()
         _widen(rows, least, most)
         return Extent(least, most)
 
     def joined(self, other: Extent) -> Extent:
-        """Of both."""
+        """Join two ranges."""
         return Extent(np.minimum(self.least, other.least), np.maximum(self.most, other.most))
 
     @classmethod
     def nothing(cls, d: int) -> Extent:
-        """Of no rows."""
+        """Return the range of no rows."""
         return cls(np.full(d, np.inf), np.full(d, -np.inf))
 
 
 @nb.njit(cache=True, nogil=True)
 def _widen(rows: Array, least: Array, most: Array) -> None:
-    """Row by row: much faster than asking NumPy for each column of many rows."""
+    """Extend the range row by row, much faster than NumPy column by column."""
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
             least[j] = min(least[j], rows[i, j])
@@ -346,7 +346,7 @@ class _Picked(NamedTuple):
 
 
 def _picked_rows(job: tuple[RowPart, IntArray, int]) -> _Picked:
-    """The rows at ascending places of a part; all of it is read and checked."""
+    """Read and check a whole part and keep the rows at ascending places."""
     part, places, d = job
     found, extent, before = [np.empty((0, d))], Extent.nothing(d), 0
     for rows in part.chunks():
@@ -358,7 +358,7 @@ def _picked_rows(job: tuple[RowPart, IntArray, int]) -> _Picked:
 
 
 class SourcePeople(People):
-    """Rows in files, or wherever else they are read from part by part; each row is a person.
+    """Rows read part by part, from files for example; each row is a person.
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ class SourcePeople(People):
     n_features : int
     engine : Engine
     refuse_flat : callable(flat columns (m,)), optional
-        Told which columns hold one value only, to refuse them.
+        Called with the columns that hold one value only, to refuse them.
     watch : Watch, optional
     """
 
@@ -379,7 +379,7 @@ class SourcePeople(People):
         *,
         refuse_flat: Callable[[IntArray], None] | None = None,
         watch: Watch | None = None,
-        changes: tuple[Change, ...] = (),
+        changes: tuple[CoordinateChange, ...] = (),
     ) -> None:
         n = sum(part.n_rows for part in parts)
         super().__init__(n, n, n_features)
@@ -388,7 +388,7 @@ class SourcePeople(People):
         self._checked = False
 
     def take(self, persons: IntArray) -> Taken:
-        """One pass over everything, which is checked on the way."""
+        """Read everything once, check it, and take one row of each person."""
         flat = persons.ravel()
         order = np.argsort(flat, kind="stable")
         wanted = flat[order]
@@ -399,13 +399,13 @@ class SourcePeople(People):
         return Taken(rows.reshape(*persons.shape, self.n_features), persons)
 
     def check(self) -> None:
-        """One pass, unless there was one."""
+        """Read everything once and check it, unless that was done."""
         if not self._checked:
             for _ in self._scan(np.empty(0, dtype=np.int64), "checking"):
                 pass
 
     def _scan(self, wanted: IntArray, what: str) -> Iterator[_Picked]:
-        """What is wanted, part by part; afterwards all rows have been checked."""
+        """Yield the wanted rows part by part; afterwards all rows have been checked."""
         edges = np.concatenate([[0], np.cumsum([part.n_rows for part in self._parts])])
         cuts = np.searchsorted(wanted, edges).tolist()
         jobs = [
@@ -422,14 +422,14 @@ class SourcePeople(People):
             self._refuse_flat(np.flatnonzero(extent.least == extent.most).astype(np.int64))
         self._checked = True
 
-    def total(self, task: Task, what: str = "summing") -> IntArray:
-        """One pass, part by part, wherever the engine works."""
+    def total(self, task: PersonSum, what: str = "summing") -> IntArray:
+        """Sum the task in one pass, part by part, in the engine."""
         found = self._engine.each(_Summed(task, self._changes), self._parts)
         sizes = [part.n_rows for part in self._parts]
         return added_up(found, sizes, Watched(self._watch, what, self.n_rows))
 
-    def mapped(self, change: Change) -> SourcePeople:
-        """Changed whenever they are read."""
+    def mapped(self, change: CoordinateChange) -> SourcePeople:
+        """Return the same persons; their rows are changed each time they are read."""
         other = SourcePeople(
             self._parts,
             self.n_features,
@@ -442,24 +442,26 @@ class SourcePeople(People):
         return other
 
 
-# Who a row belongs to. Persons are put in an order that a secret key makes, and are dealt into
-# blocks by their place in it. Neighbouring tables hold the same persons but one; give the new
-# person the place of the old one, and everybody stands where they stood. Since places are random,
-# both tables give that picture equally often, and that is all that the price of a block needs.
+# Who a row belongs to. A secret key puts persons into an order, and they are dealt into blocks by
+# their place in it. Neighbouring tables hold the same persons but one. Give the new person the
+# place of the old one: then all others keep their places. Since places are random, both tables
+# lead to this case equally often, and that is all that the price of a block needs.
 
 
 def secret_key(seed: int) -> str:
-    """A key for `person_places`, from a number that nobody else knows."""
+    """Write a secret number as a key for `person_places`."""
     return f"{seed % 2**64:016x}"
 
 
 def person_places(labels: Labels, key: str) -> Hashes:
-    """A number (n,) for each label by SipHash under the key: the same for the same label."""
+    """Compute a number (n,) for each label by SipHash; equal labels have equal numbers."""
+    import pandas as pd
+
     return np.asarray(pd.util.hash_array(labels, hash_key=key), dtype=np.uint64)
 
 
 def person_order(hashes: Hashes, labels: Labels) -> tuple[IntArray, IntArray]:
-    """An order (n,) in which each person's rows lie together, and where persons begin (g + 1,).
+    """Order rows (n,) so that each person's lie together; return where persons begin (g + 1,).
 
     By hash; where two persons share one, by label. A person's rows keep their order.
     """
@@ -470,7 +472,7 @@ def person_order(hashes: Hashes, labels: Labels) -> tuple[IntArray, IntArray]:
     same_hash = sorted_hashes[1:] == sorted_hashes[:-1]
     other_label = sorted_labels[1:] != sorted_labels[:-1]
     if (same_hash & other_label).any():
-        # two labels with one hash, mixed: rare enough to be sorted the slow way
+        # two labels share a hash and their rows are mixed: rare, so a slow sort does
         codes = np.unique(labels.astype(str), return_inverse=True)[1]
         order = np.lexsort((codes, hashes)).astype(np.int64)
         sorted_labels = labels[order]
@@ -480,6 +482,6 @@ def person_order(hashes: Hashes, labels: Labels) -> tuple[IntArray, IntArray]:
 
 
 def picked(hashes: Hashes, sizes: IntArray) -> IntArray:
-    """Which of so many rows (g,) of each person is taken, by the person's hash (g,)."""
+    """Choose one of `sizes` rows (g,) of each person, by the person's hash (g,)."""
     low = hashes & np.uint64(0xFFFFFFFF)
     return np.asarray(low % sizes.astype(np.uint64), dtype=np.int64)

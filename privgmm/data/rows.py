@@ -1,8 +1,8 @@
-"""The one seam through which rows enter: read once, fingerprinted once.
+"""Where all rows enter: read once, fingerprinted once.
 
-A `RowSource` is rows of finite numbers, whatever they come from: an array, a data frame, a file, a
-shipped sample. `row_source` makes one. What is released and what is charged to a ledger come from
-the same source, so they belong together even if a file changes on the disk meanwhile.
+A `RowSource` is rows of finite numbers, from an array, a data frame, a file or a bundled sample.
+`row_source` makes one. What is released and what is charged to a ledger come from the same source,
+so they belong together even if a file changes on the disk meanwhile.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ RowsLike: TypeAlias = RowSource | npt.ArrayLike | os.PathLike[str] | pads.Datase
 class MemorySource(RowSource):
     """An array or a data frame.
 
-    Nothing is copied that need not be: leave the table as it is for as long as this is in use.
-    The fingerprint is that of the numbers taken (`content_fingerprint`): other columns of the same
-    data frame are another data set, unless a ledger is given a name of its own for both.
+    Copies are avoided: leave the table unchanged while this is in use. The fingerprint is that of
+    the numbers taken (`content_fingerprint`), so other columns of the same data frame are another
+    data set, unless a ledger is given a name of its own for both.
 
     Parameters
     ----------
@@ -105,24 +105,24 @@ class MemorySource(RowSource):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the numbers taken."""
+        """The digest of the numbers taken."""
         return content_fingerprint(self._rows)
 
     def take(self, positions: IntArray) -> Array:
-        """The rows at the positions."""
+        """Return the rows at the positions."""
         return self._rows[positions]
 
     def rows(self) -> Array:
-        """All rows; the table itself if it is an array of floats."""
+        """Return all rows; the table itself if it is an array of floats."""
         return self._rows
 
     def labels(self, column: str) -> Labels:
-        """Who each row belongs to, by a column of the whole table."""
+        """Return who each row belongs to, by a column of the whole table."""
         check_choice([column], self._names, "X")
         return label_texts(_column(self._table, self._names.index(column)), column)
 
     def choose(self, columns: Sequence[str]) -> MemorySource:
-        """The same rows with these columns of the whole table."""
+        """Return a source of the same rows with these columns of the whole table."""
         return MemorySource(self._table, columns)
 
 
@@ -130,8 +130,8 @@ class FileSource(RowSource):
     """A CSV or Parquet file whose bytes were read once.
 
     Rows, labels of persons and the fingerprint all come from those bytes. The fingerprint is that
-    of the whole file (`file_fingerprint`): whichever columns are chosen, the people in it are the
-    same.
+    of the whole file (`file_fingerprint`): the people in it are the same for every choice of
+    columns.
 
     Parameters
     ----------
@@ -158,23 +158,23 @@ class FileSource(RowSource):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the file."""
+        """The digest of the file."""
         return file_fingerprint(self._content)
 
     def take(self, positions: IntArray) -> Array:
-        """The rows at the positions."""
+        """Return the rows at the positions."""
         return self._table.rows[positions]
 
     def rows(self) -> Array:
-        """All rows, read-only."""
+        """Return all rows, read-only."""
         return self._table.rows
 
     def labels(self, column: str) -> Labels:
-        """Who each row belongs to, by any column of the file."""
+        """Return who each row belongs to, by any column of the file."""
         return read_labels(self._content, column, layout=self._layout)
 
     def choose(self, columns: Sequence[str]) -> FileSource:
-        """The same rows with these columns of the file, which is not read from the disk again."""
+        """Return a source of the same rows with these columns, without reading the disk again."""
         return type(self)(self._content, self._table_of(columns), self.name, self._layout)
 
     def _table_of(self, columns: Sequence[str]) -> Table:
@@ -193,11 +193,11 @@ class SampleSource(FileSource):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Its name: the same in every version of the package."""
+        """The name of the sample, which is the same in every version of the package."""
         return f"sample {self.name}"
 
     def labels(self, column: str) -> Labels:
-        """Not known: there are no persons in the samples."""
+        """Refuse: there are no persons in the samples."""
         raise InvalidInput(
             f"column {column!r} of sample {self.name!r} does not say who a row belongs to, each "
             "row is a person of its own: groups need a file or table of yours"
@@ -216,7 +216,7 @@ def row_source(
     max_bytes: int = MAX_BYTES,
     in_memory: bool | None = None,
 ) -> RowSource:
-    """Rows from anything that holds a table.
+    """Make a source of rows from anything that holds a table.
 
     Parameters
     ----------
@@ -226,8 +226,8 @@ def row_source(
         content of a file. Folders, patterns, datasets, Dask collections and large Parquet files are
         read part by part, as often as a release needs them; other files are read once, here.
     columns : sequence of str, optional
-        What to take, in this order. By default every column, and all must hold numbers: which
-        ones are taken must not hang on what single cells hold.
+        What to take, in this order. By default every column, and all must hold numbers: the
+        choice of columns must not depend on the content of single cells.
     without : sequence of str
         Which not to take where `columns` are left open: who a row belongs to, for instance.
     header, separator, decimal
@@ -244,7 +244,7 @@ def row_source(
     Warns
     -----
     SuspectColumn
-        If all columns are taken, unasked, and one has the name of an identifier.
+        If `columns` is left open and a column has the name of an identifier.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def row_source(
 def _in_parts(
     X: Any, columns: Sequence[str] | None, without: Sequence[str], *, in_memory: bool | None
 ) -> RowSource | None:
-    """A source that is read part by part; None for what is read at once."""
+    """Return a source that is read part by part; None for a table that is read at once."""
     if is_dask(X):
         return DaskSource(X, columns, without=without)
     if not isinstance(X, str | os.PathLike | pads.Dataset) or (
@@ -299,19 +299,19 @@ def _in_parts(
         files, name = found
         return ParquetSource(files, columns, without=without, name=name)
     path = Path(str(X))
-    # what is small is opened once, by whoever reads it
+    # a small file is read at once, by `row_source`
     if in_memory or (in_memory is None and _size(path) <= _AT_ONCE) or not _is_parquet(path):
         return None
     return ParquetSource(parquet_file(path), columns, without=without, name=path.name)
 
 
 def is_stored(X: object) -> bool:
-    """Whether this names or describes a table that is not in memory."""
+    """Return whether this names or describes a table that is not in memory."""
     return isinstance(X, str | os.PathLike | pads.Dataset) or is_dask(X)
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; none of what is not one, as whoever reads it says."""
+    """Return the size of a file in bytes; 0 for anything else, whose reader says what is wrong."""
     try:
         return path.stat().st_size if path.is_file() else 0
     except (OSError, ValueError):
@@ -323,7 +323,7 @@ def _is_parquet(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
     except (OSError, ValueError):
-        # whoever reads it says why it cannot be read
+        # `file_bytes` will say why it cannot be read
         return False
 
 
@@ -348,12 +348,12 @@ def _suspect(names: Sequence[str], remedy: str) -> SuspectColumn:
 
 
 def is_sample(X: str | os.PathLike[str]) -> bool:
-    """Whether this names a shipped sample; a file of the same name goes first."""
+    """Return whether this names a bundled sample; a file of the same name goes first."""
     return str(X) in sample_names() and not Path(X).exists()
 
 
-# Checks before a release. Messages may speak about the data: they are for the curator, who pays
-# nothing for them.
+# Checks before a release. Messages may speak about the data: they are for the curator and cost no
+# budget.
 
 
 def checked_source(
@@ -363,7 +363,7 @@ def checked_source(
     *,
     without: Sequence[str] = (),
 ) -> RowSource:
-    """A source of as many columns as planned, or a clear error."""
+    """Make a source of as many columns as planned, or raise a clear error."""
     source = row_source(X, columns, without=without)
     if source.n_features != n_features:
         raise InvalidInput(
@@ -377,7 +377,7 @@ def checked_source(
 
 
 def _all_numbers(table: Any, names: Sequence[str]) -> npt.NDArray[Any]:
-    """All columns, or an error that names the one that holds something else."""
+    """Return all columns, or name the one that holds something else in an error."""
     try:
         return _table_of_numbers(table)
     except InvalidInput:
@@ -395,7 +395,7 @@ def _table_of_numbers(data: Any) -> npt.NDArray[Any]:
 
 
 def _numbers(data: Any, name: str | None = None) -> npt.NDArray[Any]:
-    """An array of a real kind; whether its numbers are finite is another question."""
+    """Convert to an array of a real kind, whether or not its numbers are finite."""
     what = "X" if name is None else f"column {name!r}"
     try:
         values = np.asarray(data)
@@ -416,13 +416,13 @@ def _numbers(data: Any, name: str | None = None) -> npt.NDArray[Any]:
 
 
 def _frame_names(table: Any) -> list[str] | None:
-    """Names of the columns of a data frame; None for anything else."""
+    """Return the column names of a data frame; None for anything else."""
     names = getattr(table, "column_names", None)  # pyarrow, whose columns are the values
     if names is None:
         names = getattr(table, "columns", None)
     if names is None:
         return None
-    # numbers that count columns are what frames without names have; in words they may be a row
+    # frames without names count their columns; other numbers as names may be the first row
     written = [name for name in names if isinstance(name, str)]
     if written != [str(place) for place in range(len(written))]:
         check_names(written, "read the file again without a line of names, or rename the columns")

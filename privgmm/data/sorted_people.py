@@ -2,9 +2,9 @@
 
 One pass writes every part of the table again, its rows by the place of their person in a secret
 order (`people.person_places`), cut into as many stretches of that order as are needed to hold one
-in memory. A person's rows, from whichever file they come, end up in one stretch. From then on a
-stretch is read at a time. What is written holds private rows: it lies in a folder that only its
-owner may read, and is removed when the release is over.
+in memory. A person's rows end up in one stretch, even if they come from several files. From then on
+one stretch is read at a time. The files hold confidential rows: they lie in a folder that only its
+owner may read, and are removed when the release is over.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import pyarrow as pa
 from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Engine, Watch, Watched
 from privgmm.data.people import (
-    Change,
     Chunk,
+    CoordinateChange,
     Extent,
     Hashes,
     People,
+    PersonSum,
     Taken,
-    Task,
     added_up,
     changed,
     person_order,
@@ -45,8 +45,8 @@ from privgmm.errors import InvalidInput
 __all__ = ["LabelledPart", "SortedPeople"]
 
 _STRETCH_ROWS = 1 << 18
-"""Rows that a stretch has, about."""
-_MOST_STRETCHES = 1 << 12
+"""Rows per stretch, about: one stretch per worker is in memory at a time."""
+_MOST_STRETCHES = 1 << 12  # each is a record batch in every part's file, however few its rows
 
 
 class LabelledPart(Protocol):
@@ -54,17 +54,17 @@ class LabelledPart(Protocol):
 
     @property
     def n_rows(self) -> int:
-        """How many rows it has."""
+        """Number of rows."""
         ...
 
     def labelled(self, column: str) -> Iterator[tuple[Array, Labels]]:
-        """Its rows in order, some at a time, each with the text of its label."""
+        """Yield its rows in order, some at a time, each with the text of its label."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class _Sorting:
-    """How a part is written: into which folder, by which key, in how many stretches."""
+    """The writer of parts: folder, key and number of stretches."""
 
     folder: str
     column: str
@@ -76,13 +76,13 @@ class _Sorting:
         return Path(self.folder) / f"part-{number:08d}.arrow"
 
     def stretch_of(self, hashes: Hashes) -> IntArray:
-        """The stretch of each person: the first bits of their place."""
+        """Return the stretch of each person: the first bits of their place."""
         if self.bits == 0:
             return np.zeros(hashes.size, dtype=np.int64)
         return (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
 
     def __call__(self, job: tuple[int, int, LabelledPart]) -> Extent:
-        """Write a part; a second time, after a worker was lost, it is written over."""
+        """Write a part; if a worker was lost and it is written again, it is replaced."""
         number, position, part = job
         rows, labels = [np.empty((0, self.n_features))], [np.empty(0, dtype=object)]
         for some, texts in part.labelled(self.column):
@@ -123,14 +123,14 @@ class _Sorted(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads a stretch from all parts."""
+    """A reader of one stretch from all parts."""
 
     sorting: _Sorting
     n_parts: int
-    changes: tuple[Change, ...] = ()
+    changes: tuple[CoordinateChange, ...] = ()
 
     def stretch(self, number: int) -> _Sorted:
-        """All rows of the persons of a stretch."""
+        """Read all rows of the persons of a stretch."""
         batches = []
         for part in range(self.n_parts):
             with pa.OSFile(str(self.sorting.path(part))) as file:
@@ -157,7 +157,7 @@ class _Counted:
     reader: _Reader
 
     def __call__(self, number: int) -> tuple[int, int]:
-        """Persons and rows of a stretch."""
+        """Count persons and rows of a stretch."""
         found = self.reader.stretch(number)
         return found.starts.size - 1, len(found.rows)
 
@@ -167,7 +167,7 @@ class _PickedPersons:
     reader: _Reader
 
     def __call__(self, job: tuple[int, IntArray]) -> Taken:
-        """One row of each of some persons of a stretch, by their places in it."""
+        """Take one row of each of some persons of a stretch, by their places in it."""
         number, persons = job
         found = self.reader.stretch(number)
         places = found.starts[:-1] + picked(found.hashes, np.diff(found.starts))
@@ -177,10 +177,10 @@ class _PickedPersons:
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Summed:
     reader: _Reader
-    task: Task
+    task: PersonSum
 
     def __call__(self, number: int) -> IntArray:
-        """The task on a stretch."""
+        """Sum the task over a stretch."""
         found = self.reader.stretch(number)
         return pieces_total(iter([Chunk(found.rows, found.starts)]), self.task)
 
@@ -213,7 +213,7 @@ class SortedPeople(People):
         super().__init__(n_people, n_rows, reader.sorting.n_features)
         self._reader, self._counts, self._engine = reader, counts, engine
         self._watch, self._remove = watch, remove
-        # stretches without anybody are not read again
+        # stretches without persons are not read again
         self._taken = [int(b) for b in np.flatnonzero(counts[:, 0])]
 
     @classmethod
@@ -243,7 +243,7 @@ class SortedPeople(People):
         engine : Engine
             Its workers must see the folder for temporary files (TMPDIR).
         refuse_flat : callable(flat columns (m,))
-            Told which columns hold one value only, to refuse them.
+            Called with the columns that hold one value only, to refuse them.
         watch : Watch, optional
         stretch_rows : int
             Rows per stretch, about. The rows of one person always lie in one.
@@ -276,18 +276,18 @@ class SortedPeople(People):
             watch=watch,
             remove=lambda: None,
         )
-        # also where nobody closes it
+        # also if `close` is never called
         people._remove = weakref.finalize(people, shutil.rmtree, folder, ignore_errors=True)
         if people.n_rows != n:
             people.close()
             raise InvalidInput(
                 f"the table had {n:,} rows when it was opened and {people.n_rows:,} when it was "
-                "read: it changed meanwhile; try again when nobody writes to it"
+                "read: it changed meanwhile; try again when no program writes to it"
             )
         return people
 
     def take(self, persons: IntArray) -> Taken:
-        """One row of each, stretch by stretch."""
+        """Take one row of each person, stretch by stretch."""
         flat = persons.ravel()
         edges = np.concatenate([[0], np.cumsum(self._counts[:, 0])])
         order = np.argsort(flat, kind="stable")
@@ -310,24 +310,27 @@ class SortedPeople(People):
             rows.reshape(*persons.shape, self.n_features), positions.reshape(persons.shape)
         )
 
-    def total(self, task: Task, what: str = "summing") -> IntArray:
-        """One pass over all stretches."""
+    def total(self, task: PersonSum, what: str = "summing") -> IntArray:
+        """Sum the task in one pass over all stretches."""
         found = self._engine.each(_Summed(self._reader, task), self._taken)
         sizes = self._counts[self._taken, 1].tolist()
         return added_up(found, sizes, Watched(self._watch, what, self.n_rows))
 
-    def mapped(self, change: Change) -> SortedPeople:
-        """Changed whenever they are read; the folder belongs to the first."""
+    def mapped(self, change: CoordinateChange) -> SortedPeople:
+        """Return the same persons; their rows are changed each time they are read.
+
+        What is written on the disk belongs to the original.
+        """
         reader = dataclasses.replace(self._reader, changes=(*self._reader.changes, change))
         other = SortedPeople(
             reader, self._counts, self._engine, watch=self._watch, remove=lambda: None
         )
-        # while this one is in use, what was written stays
+        # a reference keeps the original, and with it the files, while this one is in use
         other._origin = self
         return other
 
     _origin: SortedPeople | None = None
 
     def close(self) -> None:
-        """Remove what was written."""
+        """Remove the files that were written."""
         self._remove()

@@ -1,4 +1,4 @@
-"""What a row source is, and the checks that rows must pass before anything is done with them."""
+"""The base class of row sources, and the checks that rows must pass before they are used."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = [
     "refuse_flat",
 ]
 
-_CHUNK = 65_536
-_GLANCE = 1_000
+_CHUNK = 65_536  # rows given at a time unless the caller says otherwise
+_GLANCE = 1_000  # rows among which a column that varies mostly shows it
 
 
 class RowSource(abc.ABC):
@@ -34,7 +34,7 @@ class RowSource(abc.ABC):
     Parameters
     ----------
     name : str
-        What people call it.
+        Name for messages.
     columns : sequence of str
         The d names.
     n_rows : int
@@ -46,7 +46,7 @@ class RowSource(abc.ABC):
     """
 
     in_memory = True
-    """Whether all rows are held at once."""
+    """Whether the source holds all its rows in memory."""
 
     def __init__(
         self,
@@ -71,48 +71,48 @@ class RowSource(abc.ABC):
     @property
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """What stands for the data set in a ledger. For the curator's eyes only.
+        """The digest that stands for the data set in a ledger. CONFIDENTIAL.
 
         It belongs to the rows that this source gives, and to no later state of their origin.
         """
 
     @abc.abstractmethod
     def take(self, positions: IntArray) -> Array:
-        """The rows at the positions (m,), as floats (m, d).
+        """Return the rows at the positions (m,), as floats (m, d).
 
         Here and below: `InvalidInput` if a row holds anything but finite numbers.
         """
 
     @abc.abstractmethod
     def labels(self, column: str) -> Labels:
-        """A text (n,) for the person of each row, the same for the same value of the column.
+        """Return a text (n,) for the person of each row; equal values give equal texts.
 
         The column may hold values of any plain kind, and need not be one of `columns`.
         """
 
     @abc.abstractmethod
     def choose(self, columns: Sequence[str]) -> RowSource:
-        """The same rows with these columns, in this order."""
+        """Return a source of the same rows with these columns, in this order."""
 
     def chunks(self, size: int = _CHUNK) -> Iterator[Array]:
-        """All rows in order, at most `size` at a time."""
+        """Yield all rows in order, at most `size` at a time."""
         for start in range(0, self.n_rows, size):
             yield self.take(np.arange(start, min(start + size, self.n_rows), dtype=np.int64))
 
     def rows(self) -> Array:
-        """All rows (n, d)."""
+        """Return all rows (n, d)."""
         return np.concatenate([np.empty((0, self.n_features)), *self.chunks()])
 
     def count_persons(self, column: str) -> int:
-        """How many persons the column tells of."""
+        """Count the persons that the column names."""
         return len(set(self.labels(column).tolist()))
 
     def glance(self) -> Array:
-        """Rows by which a table is recognised: all that are in memory, else the first ones."""
+        """Return rows that identify a table: all that are in memory, else the first ones."""
         return self.rows()
 
     def curated(self) -> Array:
-        """Rows for the curator to look at: all that are in memory, else some from everywhere."""
+        """Return rows for the curator to look at: all in memory, else some from everywhere."""
         return self.rows()
 
     def people(
@@ -122,7 +122,7 @@ class RowSource(abc.ABC):
         engine: Engine,  # noqa: ARG002 - memory is worked on in threads
         watch: Watch | None = None,
     ) -> People:
-        """The rows by the persons they belong to.
+        """Group the rows by the persons they belong to.
 
         Parameters
         ----------
@@ -145,8 +145,8 @@ class RowSource(abc.ABC):
         return ArrayPeople.labelled(rows, labels, key, watch=watch)
 
 
-# Checks before a release. Messages may speak about the data: they are for the curator, who pays
-# nothing for them.
+# Checks before a release. Messages may speak about the data: they are for the curator and cost no
+# budget.
 
 
 def check_finite(rows: Array) -> None:
@@ -154,8 +154,10 @@ def check_finite(rows: Array) -> None:
     bad = (~np.isfinite(rows)).any(axis=1)
     if bad.any():
         raise InvalidInput(
-            f"X must be finite, but {int(bad.sum())} of {len(rows)} rows hold NaN or "
-            f"infinity (the first is row {int(np.argmax(bad))}): {FILL_IN}"
+            f"must be finite, but {int(bad.sum())} of {len(rows)} rows hold NaN or infinity (the "
+            f"first is row {int(np.argmax(bad))})",
+            argument="X",
+            remedy=FILL_IN,
         )
 
 
@@ -172,17 +174,20 @@ def refuse_flat(flat: IntArray, columns: Sequence[str] | None = None) -> None:
     if flat.size:
         named = flat.tolist() if columns is None else listed([columns[j] for j in flat.tolist()])
         raise InvalidInput(
-            f"X has constant columns {named}: no covariance can be fitted; take the others"
+            "has constant columns {named}",
+            argument="X",
+            remedy="no covariance can be fitted; take the others",
+            facts={"named": named},
         )
 
 
 def count_groups(groups: npt.ArrayLike, n_rows: int) -> int:
-    """How many persons an array (n,) of labels tells of."""
+    """Count the persons that an array (n,) of labels names."""
     return len(set(label_texts(checked_groups(groups, n_rows)).tolist()))
 
 
 def checked_groups(groups: npt.ArrayLike, n_rows: int) -> npt.NDArray[Any]:
-    """Who each row belongs to (n,), or a clear error."""
+    """Return who each row belongs to (n,), or raise a clear error."""
     labels = np.asarray(groups)
     if labels.shape != (n_rows,):
         raise InvalidInput(

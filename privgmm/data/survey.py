@@ -1,7 +1,7 @@
-"""What the columns of a file are like: gaps, constants, numbers of rows, whole numbers.
+"""Describes the columns of a file: gaps, constants, row numbers, whole numbers.
 
-For the holder of the data, who chooses which columns to take. NOT private: every word of it hangs
-on what single cells hold, so none of it belongs into a publication.
+For the holder of the data, who chooses which columns to take. CONFIDENTIAL: every word of it
+depends on the content of single cells, so none of it belongs in a publication.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from privgmm.data.identifiers import named_identifiers, running_numbers
 from privgmm.data.tables import ColumnKind, Layout, column_kinds, numbers_with_gaps
 from privgmm.errors import InvalidInput
 
-__all__ = ["Column", "rows_with_gaps", "survey"]
+__all__ = ["FileColumn", "rows_with_gaps", "survey"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Column:
+class FileColumn:
     """A column of a file.
 
     Parameters
@@ -49,14 +49,14 @@ class Column:
 
     @property
     def clean(self) -> bool:
-        """Whether it can be taken as it is."""
+        """Whether the column can be taken as it is."""
         return (
             self.kind == "numbers" and not self.gaps and not self.constant and not self.numbers_rows
         )
 
     @property
     def gappy(self) -> bool:
-        """Whether it could be taken, but for its gaps."""
+        """Whether only gaps keep the column from being taken."""
         return (
             self.kind == "numbers"
             and bool(self.gaps)
@@ -67,8 +67,8 @@ class Column:
 
 def survey(
     source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
-) -> tuple[Column, ...]:
-    r"""All columns of a file, in its order.
+) -> tuple[FileColumn, ...]:
+    r"""Describe all columns of a file, in its order.
 
     Examples
     --------
@@ -84,26 +84,26 @@ def survey(
         _looked_at(name, found[name])
         if name in found
         # numbers that cannot be read as such: decimal points and commas are mixed
-        else Column(name, "mixed" if kind == "numbers" else kind)
+        else FileColumn(name, "mixed" if kind == "numbers" else kind)
         for name, kind in kinds.items()
     )
 
 
-def rows_with_gaps(columns: Sequence[Column]) -> int:
-    """How many rows have a gap in one of these columns or more."""
+def rows_with_gaps(columns: Sequence[FileColumn]) -> int:
+    """Count the rows that have a gap in at least one of these columns."""
     return len(set().union(*(column.gaps for column in columns)))
 
 
 def _numbers(
     data: bytes, names: Sequence[str], layout: Layout | None, max_bytes: int
 ) -> dict[str, Array]:
-    """The columns that can be read as numbers, all at once if possible."""
+    """Read the columns that can be read as numbers, all at once if possible."""
     if not names:
         return {}
     try:
         table = numbers_with_gaps(data, names, layout=layout, max_bytes=max_bytes)
     except InvalidInput:
-        # one of them spoils it for all: each for itself, and if none can be read it is the file
+        # one column can make the read of all fail: try each alone; if none works, the file is bad
         apart = {name: _alone(data, name, layout, max_bytes) for name in names}
         readable = {name: values for name, values in apart.items() if values is not None}
         if not readable:
@@ -113,7 +113,7 @@ def _numbers(
 
 
 def _alone(data: bytes, name: str, layout: Layout | None, max_bytes: int) -> Array | None:
-    """One column, or None where its cells cannot all be read the same way."""
+    """Read one column; None where its cells cannot all be read the same way."""
     try:
         values: Array = numbers_with_gaps(data, [name], layout=layout, max_bytes=max_bytes)[:, 0]
     except InvalidInput:
@@ -121,13 +121,13 @@ def _alone(data: bytes, name: str, layout: Layout | None, max_bytes: int) -> Arr
     return values
 
 
-def _looked_at(name: str, values: Array) -> Column:
+def _looked_at(name: str, values: Array) -> FileColumn:
     finite = np.isfinite(values)
     there = values[finite]
     if not there.size:
-        return Column(name, "empty")
+        return FileColumn(name, "empty")
     distinct = np.unique(there).size
-    return Column(
+    return FileColumn(
         name,
         "numbers",
         tuple(np.flatnonzero(~finite).tolist()),

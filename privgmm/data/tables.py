@@ -4,18 +4,18 @@
 its name; its size, and for Parquet the size it claims to unpack to, are checked before anything
 is unpacked.
 
-What a table looks like must not hang on what single cells hold, or two tables that differ in one
-row would be published in two shapes, which no noise hides. So:
+The shape of a table must not depend on the content of single cells. Otherwise two tables that
+differ in one row would be published in two shapes, which no noise hides. So:
 
 - Separator, names and encoding come from the line of names, which is public, or from the caller.
 - Every line after it is one row. Rows are never merged or filled in. They are dropped only where
-  the caller says so (`drop_gaps`), and a column is left out only by whoever names the columns to
-  take.
-- Each cell is read by itself, and becomes the same number whatever the other cells hold.
-- A cell that cannot be read is an error, in a table that could be read before and after.
+  the caller says so (`drop_gaps`), and a column is left out only if the caller names the columns
+  to take.
+- Each cell is read by itself: its number does not depend on other cells.
+- A cell that cannot be read is an error for the whole table.
 
-Errors name columns, rows and cells. They are for the holder of the data: nothing was computed and
-nothing spent, and they do not belong into a publication.
+Errors name columns, rows and cells. They are CONFIDENTIAL, for the holder of the data: nothing was
+computed and nothing spent.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ __all__ = [
     "check_names",
     "chosen_columns",
     "column_kinds",
-    "column_names",
     "is_numeric_type",
     "label_texts",
     "listed",
@@ -66,7 +65,7 @@ __all__ = [
 ]
 
 MAX_UNPACKED = 2 * 2**30
-"""Most memory a table may ask for once unpacked, in bytes."""
+"""Most memory a table may ask for once unpacked, in bytes; a convention."""
 
 FILL_IN = (
     "fill them in by a rule that looks at no other row (a fixed value, say), or leave the column "
@@ -82,7 +81,7 @@ DROPPING = (
     "how many rows are left is published, so whether your row is complete is not hidden; what it "
     "holds is"
 )
-"""What it means to drop rows with missing values, said to whoever may be among them."""
+"""What it means for a person in the table that rows with missing values are dropped."""
 
 ColumnKind = Literal["numbers", "text", "mixed", "empty"]
 """What the cells of a column are, missing ones aside."""
@@ -91,8 +90,8 @@ _SEPARATORS = ",;\t|"
 _SEPARATOR_WORDS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _DECIMAL_WORDS = {".": "a decimal point", ",": "a decimal comma", ".,": "a decimal point or comma"}
 _MISSING = frozenset(pacsv.ConvertOptions().null_values) - {""} | {"?", "-", "None", "none"}
-_FIRST = 2**20
-_SHOWN = 5
+_FIRST = 2**20  # bytes among which the first line must end
+_SHOWN = 5  # data rows that an error lists
 
 
 # What is asked and what was found
@@ -100,16 +99,16 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
-    """How a CSV file is written, as far as the caller says so. Public, like the names of columns.
+    """The layout of a CSV file, as far as the caller sets it. Public, like the names of columns.
 
     Parameters
     ----------
     header : bool or None
         Whether the first line holds the names of the columns. None: it does, and names that are
-        numbers are refused, because they may well be the first person.
+        numbers are refused, because they may be the first person's row.
     separator : str or None
-        Stands between cells. None: whichever of comma, semicolon, tab and bar parts the line of
-        names into most; without names, a comma.
+        Stands between cells. None: the one of comma, semicolon, tab and bar that cuts the line of
+        names into most cells; without names, a comma.
     decimal : {".", ","} or None
         The decimal sign. None: a point in a file separated by commas; elsewhere either of the two,
         as long as all columns taken keep to one of them.
@@ -139,14 +138,14 @@ class Layout:
 
     @property
     def said(self) -> dict[str, Any]:
-        """What was set."""
+        """The settings that are not None."""
         named = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in named.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """How a file was read. It follows from the caller's words and the line of names alone.
+    """The way a file was read, which depends on the layout and the line of names alone.
 
     Parameters
     ----------
@@ -180,7 +179,7 @@ class Reading:
         )
 
     def to_dict(self) -> dict[str, str | bool | None]:
-        """Plain values; of dropped rows nothing is said where there are none."""
+        """Return plain values; dropped rows are mentioned only where rows were dropped."""
         plain = dataclasses.asdict(self)
         if not self.gaps_dropped:
             del plain["gaps_dropped"]
@@ -233,8 +232,8 @@ def read_table(
         Which not to take where `columns` are left open.
     drop_gaps : bool
         Drop rows in which a column to be taken has a missing or infinite value, instead of
-        refusing the file. The promise then holds between tables with as many complete rows: it
-        hides what a row holds, and not whether it is complete.
+        refusing the file. The guarantee then holds between tables with equally many complete rows:
+        it hides what a row holds, but not whether the row is complete.
     layout : Layout, optional
         How a CSV file is written.
     max_bytes : int
@@ -270,7 +269,7 @@ def numbers_with_gaps(
     layout: Layout | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Array:
-    """The chosen columns (n, d) with nan or inf where they hold no finite number. NOT private.
+    """Read columns (n, d), nan or inf where a cell holds no finite number. CONFIDENTIAL.
 
     For the holder of the data, who wants to know where gaps are.
     """
@@ -279,17 +278,10 @@ def numbers_with_gaps(
     return file.numbers(columns, asked=True, gaps=True)
 
 
-def column_names(
-    source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
-) -> tuple[str, ...]:
-    """Names of all columns, whatever they hold."""
-    return tuple(_opened(file_bytes(source, max_bytes=max_bytes), layout).names)
-
-
 def column_kinds(
     source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
 ) -> dict[str, ColumnKind]:
-    """What the cells of each column are, by its name. NOT private: for the holder of the data.
+    """Find what kind of cells each column holds, by its name. CONFIDENTIAL.
 
     One row more or less never makes "numbers" of "text" or the other way round, in two rows or
     more: "mixed" is between them.
@@ -301,7 +293,7 @@ def column_kinds(
 def numeric_columns(
     source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
 ) -> tuple[str, ...]:
-    """Names of the columns that hold numbers only (missing values allowed). NOT private."""
+    """Return the names of columns of numbers, missing values allowed. CONFIDENTIAL."""
     kinds = column_kinds(source, layout=layout, max_bytes=max_bytes)
     return tuple(name for name, kind in kinds.items() if kind == "numbers")
 
@@ -313,7 +305,7 @@ def read_labels(
     layout: Layout | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Labels:
-    """A text (n,) for each row of one column of any kind, the same for the same value.
+    """Read one column of any kind as a text (n,) per row; equal values give equal texts.
 
     In a CSV file values are the same if they are written alike, spaces around them aside.
     """
@@ -323,7 +315,7 @@ def read_labels(
 
 
 def label_texts(values: Any, name: str = "groups") -> Labels:
-    """Labels as texts (n,), the same for the same value; none may be missing.
+    """Convert labels to texts (n,), equal for equal values; none may be missing.
 
     Parameters
     ----------
@@ -346,12 +338,12 @@ def label_texts(values: Any, name: str = "groups") -> Labels:
     if missing:
         raise InvalidInput(
             f"column {name!r} has {missing:,} missing values: say who these rows belong to, and "
-            "give rows of nobody in particular a person each"
+            "make each row without a person a person of its own"
         )
     try:
         texts = plain.cast(pa.string()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        # bytes in an encoding of their own: each stands for a letter, so none are confused
+        # bytes that are not UTF-8: Latin-1 maps every byte to a letter, so none are confused
         texts = np.array([one.decode("latin-1") for one in plain.to_pylist()], dtype=object)
     except (pa.ArrowException, TypeError, ValueError) as problem:
         raise InvalidInput(_not_plain(name, problem)) from problem
@@ -371,7 +363,7 @@ def chosen_columns(
     names: Sequence[str],
     whose: str = "the file",
 ) -> list[str]:
-    """What to take of a table with these names: what is asked for, else all but `without`."""
+    """Choose the columns to take: those asked for, else all but `without`."""
     if columns is not None:
         check_choice(columns, names, whose)
         return list(columns)
@@ -379,7 +371,7 @@ def chosen_columns(
         check_choice(without, names, whose)
     chosen = [name for name in names if name not in without]
     if not chosen:
-        raise InvalidInput(f"no column is left beside {listed(without)}")
+        raise InvalidInput(f"no column is left without {listed(without)}: leave fewer out")
     return chosen
 
 
@@ -408,7 +400,7 @@ def check_names(names: Sequence[str], remedy: str) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a message, not too many."""
+    """Write names for a message, at most twelve of them."""
     shown = ", ".join(repr(name) for name in names[:12])
     return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
@@ -431,19 +423,19 @@ class _File(abc.ABC):
 
     @abc.abstractmethod
     def numbers(self, chosen: Sequence[str], *, asked: bool, gaps: bool = False) -> Array:
-        """The columns as finite numbers (n, d), or an error; with `gaps`, not all of them finite.
+        """Read columns as finite numbers (n, d), or raise; with `gaps`, let others pass.
 
-        Where nobody asked for these columns, all of them are to be taken, and one that holds
-        something else is not left out: whether it would be could hang on one cell.
+        If the caller did not ask for these columns, all are taken, and one that holds something
+        else is an error: leaving it out could depend on a single cell.
         """
 
     @abc.abstractmethod
     def values(self, name: str) -> Any:
-        """The cells of a column as an Arrow array of any type, null where missing."""
+        """Read the cells of a column as an Arrow array of any type, null where missing."""
 
     @abc.abstractmethod
     def kinds(self, names: Sequence[str]) -> dict[str, ColumnKind]:
-        """What the cells of these columns are."""
+        """Find what kind of cells these columns hold."""
 
 
 def _opened(data: bytes, layout: Layout | None) -> _File:
@@ -461,7 +453,7 @@ def _opened(data: bytes, layout: Layout | None) -> _File:
 
 
 def _unasked(text: Sequence[str], names: Sequence[str]) -> str:
-    """Why columns that nobody asked for cannot be taken."""
+    """Say why columns that the caller did not name cannot be taken."""
     rest = [name for name in names if name not in text]
     choice = f", {listed(rest)} for instance" if rest else ""
     which = f"{'columns' if len(text) > 1 else 'column'} {listed(text)}"
@@ -546,8 +538,8 @@ def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
 
     Two measures: eight bytes for each number, and, where anything but numbers is read, the size
     of all columns before compression. The first catches run-length encoding, where billions of
-    equal values take a few bytes. (The sizes of single columns are not asked for: pyarrow ends
-    the whole process, past any handler, where the statistics beside them are damaged.)
+    equal values take a few bytes. (The sizes of single columns are not read: where the statistics
+    next to them are damaged, pyarrow ends the whole process, past any handler.)
     """
     needed = metadata.num_rows * max(1, len(kinds)) * 8
     if not all(is_numeric_type(kind) for kind in kinds):
@@ -561,7 +553,7 @@ def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
 
 
 def is_numeric_type(kind: Any) -> bool:
-    """Whether an Arrow type holds numbers."""
+    """Return whether an Arrow type holds numbers."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
@@ -584,14 +576,14 @@ def _refuse_text(column: Any, name: str) -> None:
 
 
 class _NotNumbers(Exception):
-    """A cell of a column that is to be read as numbers is none."""
+    """A column that should hold numbers has a cell that is not a number."""
 
 
 class _Csv(_File):
     """A CSV file: names, separator and encoding are those of its first line.
 
-    Numbers are read as such and all other cells as bytes, so what is written in columns that are
-    not taken has no influence, in whichever encoding.
+    Only the columns taken are parsed as numbers; other cells are bytes, so neither their content
+    nor their encoding has an influence.
     """
 
     def __init__(self, data: bytes, layout: Layout) -> None:
@@ -669,7 +661,7 @@ class _Csv(_File):
         return "numbers" if numbers == said else "mixed" if numbers else "text"
 
     def _looks(self, cells: Any) -> Any:
-        """Which cells look like a number; null where there is nothing."""
+        """Find the cells that look like a number; null where a cell is empty."""
         mark = f"[{self._decimals}]"
         plain = rf"(\d+{mark}?\d*|{mark}\d+)(e[+-]?\d+)?|inf|infinity|nan"
         return pc.match_substring_regex(cells, rf"(?i)^[ \t]*[+-]?({plain})[ \t]*$")
@@ -683,7 +675,7 @@ class _Csv(_File):
             include_columns=list(wanted),
             column_types=dict.fromkeys(wanted, kind),
         )
-        # a blank line is a row in which all is missing: skipping it would hide a row
+        # a blank line is a row in which all cells are missing: skipping it would drop a row
         parse = pacsv.ParseOptions(
             delimiter=self.reading.separator, newlines_in_values=True, ignore_empty_lines=False
         )
@@ -719,7 +711,7 @@ class _Csv(_File):
         return f"data row {row:,} (line {self._before + row:,})"
 
     def _complaint(self, chosen: Sequence[str], *, asked: bool) -> str:
-        """Why these columns cannot be read as numbers."""
+        """Say why these columns cannot be read as numbers."""
         table = self._read(chosen, pa.binary())
         kinds = {name: self._kind(table.column(name)) for name in chosen}
         text = [name for name in chosen if kinds[name] == "text"]
@@ -741,7 +733,7 @@ class _Csv(_File):
         return self._two_signs(table)
 
     def _cell(self, table: Any, name: str) -> str:
-        """The first cell that is no number."""
+        """Quote the first cell that is not a number."""
         cells = table.column(name)
         row = pc.index(pc.fill_null(self._looks(cells), True), False).as_py()
         shown = _shown(cells[row])
@@ -751,7 +743,7 @@ class _Csv(_File):
         return f"{self._place(row + 1)} holds {shown}{asked}"
 
     def _two_signs(self, table: Any) -> str:
-        """All cells are numbers, but not all with the same decimal sign."""
+        """Say that all cells are numbers, but not all with the same decimal sign."""
         found = {}
         for sign in ".,":
             for name in table.column_names:
@@ -769,7 +761,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def _ascii_compatible(data: bytes) -> tuple[bytes, str | None]:
-    """The text in an encoding that writes ASCII as such, and the name of the one it came in."""
+    """Decode to text that writes ASCII as such, and name the encoding it came in."""
     if data[:2] in _UTF_16:
         try:
             return data.decode("utf-16").encode(), "UTF-16"
@@ -781,7 +773,7 @@ def _ascii_compatible(data: bytes) -> tuple[bytes, str | None]:
 
 
 def _first_line(text: bytes, *, skip_blank: bool) -> tuple[bytes, int]:
-    """The first line, without its break, and where the next one starts."""
+    """Return the first line, without its break, and where the next one starts."""
     end = 0
     for line in text[:_FIRST].splitlines(keepends=True):
         end += len(line)
@@ -822,7 +814,7 @@ def _unique(fields: Sequence[str]) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    """Whether this is a number, with a decimal point or comma."""
+    """Return whether this is a number, with a decimal point or comma."""
     try:
         float(text.strip().replace(",", "."))
     except ValueError:
@@ -840,5 +832,5 @@ def _shown(cell: Any) -> str:
 
 
 def sentence(problem: BaseException) -> str:
-    """The first line of what an error says."""
+    """Return the first line of an error's message."""
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:200]

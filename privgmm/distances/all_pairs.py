@@ -1,6 +1,6 @@
 """All t×t distances between the fits of a batch at once.
 
-Stands on `matching`; the agreement stage stands on it. The distance of two fits is
+Uses `matching`; the agreement stage uses it. The distance of two fits is
 that of their components under the best matching. Computing all k² component distances for all
 t²/2 pairs of fits is the cost to avoid, and almost always can be: fits of blocks of one data set
 mostly agree on which component is which.
@@ -9,7 +9,7 @@ mostly agree on which component is which.
 order of one typical fit, compute the k equally placed distances of every pair, keep their largest
 V wherever a per-fit certificate proves that no other matching can do better, and search the best
 matching lazily for the rest. Exact in every case; only the speed depends on the data.
-`pairwise_dist_param` is dist_Param (Section 5) done so.
+`pairwise_dist_param` computes dist_Param (Section 5) in this way.
 
 The compiled sums come first: dist_Comp of many components, from Cholesky factors.
 """
@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import Protocol, Self
 
 import numpy as np
+import scipy
 from numba import njit
-from scipy.optimize import linear_sum_assignment
 
 from privgmm.arrays import Array, IntArray
 from privgmm.distances.matching import bottleneck_matchings
@@ -44,7 +44,7 @@ _LANES = 128  # pairs computed side by side: small enough for the nearest cache
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def one_sided_squares(weights: Array, means: Array, factors: Array, d: int, squares: Array) -> None:
-    """For fits i, j: the largest over components of the one-sided dist_Comp, squared.
+    """Fill, for fits i and j, the largest squared one-sided dist_Comp over components.
 
     One-sided: in the norms of fit i only; dist_Comp is the larger of (i, j) and (j, i). So every
     pair is a substitution with the factor of i, the same for all j, which run side by side.
@@ -92,7 +92,7 @@ def one_sided_squares(weights: Array, means: Array, factors: Array, d: int, squa
                 for q in range(lanes):
                     gap = weights[a, start + q] - here
                     total[q] = max(total[q], gap * gap)
-                # y[0] now gathers the covariance part.
+                # the mean part is in `total`: y[0] is free to gather the covariance part
                 for q in range(lanes):
                     y[0, q] = 0.0
                 for r in range(d):
@@ -109,7 +109,7 @@ def one_sided_squares(weights: Array, means: Array, factors: Array, d: int, squa
                         for q in range(lanes):
                             y[0, q] += twice * part[q] * part[q]
                 for q in range(lanes):
-                    # Overflow may end in NaN; comparisons would drop it, so it is made inf.
+                    # overflow may end in NaN, which comparisons would drop: make it inf
                     both = max(total[q], y[0, q])
                     if not np.isfinite(total[q] + y[0, q]):
                         both = np.inf
@@ -118,7 +118,7 @@ def one_sided_squares(weights: Array, means: Array, factors: Array, d: int, squa
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _mean_square(mean1: Array, factor1: Array, mean2: Array, y: Array) -> float:
-    """``‖L_1^-1 (mu_2 - mu_1)‖²``; y (d,) is scratch."""
+    """Compute ``‖L_1^-1 (mu_2 - mu_1)‖²``; y (d,) is scratch."""
     square = 0.0
     for r in range(len(y)):
         value = mean2[r] - mean1[r]
@@ -131,7 +131,7 @@ def _mean_square(mean1: Array, factor1: Array, mean2: Array, y: Array) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _covariance_square(factor1: Array, factor2: Array, E: Array) -> float:
-    """``‖L_1^-1 Sigma_2 L_1^-T - I‖_F²``; E (d, d) is scratch."""
+    """Compute ``‖L_1^-1 Sigma_2 L_1^-T - I‖_F²``; E (d, d) is scratch."""
     d = len(E)
     for r in range(d):
         for c in range(r + 1):
@@ -160,7 +160,7 @@ def listed_components(
     b: IntArray,
     values: Array,
 ) -> None:
-    """``dist_Comp`` (m,) between component a of fit i and component b of fit j."""
+    """Fill ``dist_Comp`` (m,) between component a of fit i and component b of fit j."""
     d = means.shape[2]
     E, y = np.empty((d, d)), np.empty(d)
     for q in range(len(i)):
@@ -178,7 +178,7 @@ def listed_components(
 def weight_and_mean_bounds(
     weights: Array, means: Array, factors: Array, i: IntArray, j: IntArray, bounds: Array
 ) -> None:
-    """The weight and mean parts of dist_Comp (m, k, k): a lower bound without covariances."""
+    """Fill the weight and mean parts of dist_Comp (m, k, k): a bound from below."""
     k, d = means.shape[1:]
     y = np.empty(d)
     for q in range(len(i)):
@@ -194,7 +194,7 @@ def weight_and_mean_bounds(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def certificates(weights: Array, means: Array, factors: Array, radii: Array) -> None:
-    """Matched distances (n,) up to which the matching of a fit is certainly the best."""
+    """Fill the matched distances (n,) up to which a fit's own matching is certainly best."""
     k, d = means.shape[1:]
     E, y = np.empty((d, d)), np.empty(d)
     for i in range(len(radii)):
@@ -208,16 +208,17 @@ def certificates(weights: Array, means: Array, factors: Array, radii: Array) -> 
                 back = _mean_square(means[i, b], f2, means[i, a], y)
                 gap = weights[i, a] - weights[i, b]
                 cov1, cov2 = _covariance_square(f1, f2, E), _covariance_square(f2, f1, E)
+                # the two bounds in the notes of `ParamGeometry`
                 apart = 1.0 + np.sqrt(max(gap * gap, forth, back, cov1, cov2))
                 stretch = 1.0 + np.sqrt(1.0 + np.sqrt(cov1))
                 radius = max(np.sqrt(apart) - 1.0, np.sqrt(forth) / stretch)
-                # Overflow proves nothing: leave the pair to the search.
+                # overflow proves nothing: leave the pair to the search
                 certain = np.isfinite(forth + back + cov1 + cov2)
                 radii[i] = min(radii[i], radius if certain else 0.0)
 
 
-_CANDIDATES = 16
-_LAZY_CHUNK = 8192
+_CANDIDATES = 16  # fits among which a typical one is chosen; a poor choice costs only time
+_LAZY_CHUNK = 8192  # pairs matched at a time: bounds memory, not results
 
 
 class ComponentGeometry(Protocol):
@@ -228,26 +229,28 @@ class ComponentGeometry(Protocol):
         """Fits n and components k."""
 
     def reordered(self, order: IntArray) -> Self:
-        """The same fits, component ``order[i, a]`` of fit i moved to place a."""
+        """Move component ``order[i, a]`` of fit i to place a."""
 
     def matched(self) -> Array:
-        """(n, n): the largest distance between equally placed components of two fits."""
+        """Compute the largest distance between equally placed components, (n, n)."""
 
     def radii(self) -> Array:
-        """(n,): if fits i and j have ``matched[i, j]`` at most ``radii[i]``, no matching is better.
+        """Compute radii (n,) within which no matching beats the present one.
+
+        If fits i and j have ``matched[i, j]`` at most ``radii[i]``, no matching is better.
 
         That is, two components in different places are then at least ``matched[i, j]`` apart.
         """
 
     def bounds(self, i: IntArray, j: IntArray) -> tuple[Array, Array]:
-        """(m, k, k) twice: cheap lower and upper bounds on distances between components."""
+        """Compute cheap lower and upper bounds on component distances, each (m, k, k)."""
 
     def exact(self, i: IntArray, a: IntArray, j: IntArray, b: IntArray) -> Array:
-        """(m,): distances between component a of fit i and component b of fit j."""
+        """Compute distances (m,) between component a of fit i and component b of fit j."""
 
 
 def bottleneck_pairs(geometry: ComponentGeometry) -> Array:
-    """Distances (n, n) between all fits: components under the best matching (Definition 3.1)."""
+    """Compute distances (n, n) between all fits under the best matching (Definition 3.1)."""
     n, k = geometry.shape
     if n == 0:
         return np.zeros((0, 0))
@@ -265,7 +268,7 @@ def bottleneck_pairs(geometry: ComponentGeometry) -> Array:
 
 
 def _typical_order(geometry: ComponentGeometry) -> IntArray:
-    """Order (n, k) of every fit's components that follows one typical fit.
+    """Order every fit's components (n, k) to follow one typical fit.
 
     The typical fit is the medoid of a few. Assignment by the sum of ln(1 + distance) settles
     every component, where the bottleneck would settle only the worst; a wrong order costs time,
@@ -279,11 +282,13 @@ def _typical_order(geometry: ComponentGeometry) -> IntArray:
     medoid = candidates[np.argmin(np.median(between, axis=1))]
     tables = component_tables(geometry, np.full(n, medoid), np.arange(n))
     cost = np.log1p(np.minimum(tables, 1e100))
-    return np.array([linear_sum_assignment(table)[1] for table in cost], dtype=np.int64)
+    return np.array(
+        [scipy.optimize.linear_sum_assignment(table)[1] for table in cost], dtype=np.int64
+    )
 
 
 def component_tables(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> Array:
-    """All component distances (m, k, k) of the fits i and j (m,)."""
+    """Compute all component distances (m, k, k) of the fits i and j (m,)."""
     k = geometry.shape[1]
     a, b = np.divmod(np.tile(np.arange(k * k), len(i)), k)
     repeated = geometry.exact(np.repeat(i, k * k), a, np.repeat(j, k * k), b)
@@ -291,7 +296,7 @@ def component_tables(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> A
 
 
 def _lazy(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> Array:
-    """Best matchings of the pairs (i, j), computing exact distances only where they matter.
+    """Match the pairs (i, j), computing exact distances only where they matter.
 
     Solve the matching on lower bounds; make exact what it uses and could exceed its value;
     repeat. When nothing could, the value is attained, and lower bounds elsewhere prove it best.
@@ -312,7 +317,7 @@ def _lazy(geometry: ComponentGeometry, i: IntArray, j: IntArray) -> Array:
 
 
 def pairwise_dist_param(batch: MixtureBatch) -> Array:
-    """dist_Param (Section 5) between all fits of a batch.
+    """Compute dist_Param (Section 5) between all fits of a batch.
 
     Returns
     -------
@@ -330,7 +335,7 @@ def pairwise_dist_param(batch: MixtureBatch) -> Array:
 
 
 def among(n: int, present: IntArray, distances: Array) -> Array:
-    """Distances between the fits present, as an (n, n) table that is inf everywhere else."""
+    """Place distances between the fits present into an (n, n) table, inf everywhere else."""
     if len(present) == n:
         return distances
     table = np.full((n, n), np.inf)
@@ -369,7 +374,7 @@ class ParamGeometry:
         return self._weights.shape[0], self._weights.shape[1]
 
     def reordered(self, order: IntArray) -> ParamGeometry:
-        """The same fits, component ``order[i, a]`` of fit i moved to place a."""
+        """Move component ``order[i, a]`` of fit i to place a."""
         return ParamGeometry(
             np.take_along_axis(self._weights, order, axis=1),
             np.take_along_axis(self._means, order[:, :, None], axis=1),
@@ -377,7 +382,7 @@ class ParamGeometry:
         )
 
     def matched(self) -> Array:
-        """(n, n): the largest dist_Comp between equally placed components."""
+        """Compute the largest dist_Comp between equally placed components, (n, n)."""
         n, d = self.shape[0], self._means.shape[2]
         rows, columns = np.tril_indices(d)
         squares = np.zeros((n, n))
@@ -392,19 +397,19 @@ class ParamGeometry:
         return np.sqrt(largest, out=largest)
 
     def radii(self) -> Array:
-        """(n,): matched distances up to this are certainly those of the best matching."""
+        """Compute radii (n,): matched distances up to these are those of the best matching."""
         radii = np.empty(self.shape[0])
         certificates(self._weights, self._means, self._cholesky, radii)
         return radii
 
     def bounds(self, i: IntArray, j: IntArray) -> tuple[Array, Array]:
-        """(m, k, k) twice: dist_Comp without its covariance part, and no upper bound."""
+        """Bound dist_Comp (m, k, k) without its covariance part from below, not from above."""
         lower = np.empty((len(i), self.shape[1], self.shape[1]))
         weight_and_mean_bounds(self._weights, self._means, self._cholesky, i, j, lower)
         return lower, np.full_like(lower, np.inf)
 
     def exact(self, i: IntArray, a: IntArray, j: IntArray, b: IntArray) -> Array:
-        """(m,): dist_Comp between component a of fit i and component b of fit j."""
+        """Compute dist_Comp (m,) between component a of fit i and component b of fit j."""
         values = np.empty(len(i))
         listed_components(self._weights, self._means, self._cholesky, i, a, j, b, values)
         return values

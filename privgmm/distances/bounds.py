@@ -1,7 +1,7 @@
-"""What the paper proves about total variation, next to its exact value.
+"""The paper's bounds on total variation, next to its exact value.
 
 Theorem 1.8 lets a distance between parameters stand for total variation. Each function here states
-one result of Appendices A, B or H as numbers; `total_variation` says what the truth is.
+one result of Appendices A, B or H as numbers; `total_variation` computes the exact value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
+import scipy
 
 from privgmm.arrays import Array, BoolArray, finite_array, positive
 from privgmm.distances.total_variation import RelativeForm, gaussian_tv, relative_form
@@ -35,9 +35,9 @@ __all__ = [
     "theorem_b_2",
 ]
 
-PREMISE = 1 / 600
-LOWER = 1 / 200
-UPPER = 1 / math.sqrt(2)
+PREMISE = 1 / 600  # Theorem 1.8 speaks of pairs with TV below this
+LOWER = 1 / 200  # then TV >= LOWER Delta (Theorem 1.8)
+UPPER = 1 / math.sqrt(2)  # and TV <= UPPER Delta (Theorem 1.8)
 
 
 class Bounds(NamedTuple):
@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TVBounds:
-    """Theorem 1.8 for a pair of Gaussians, or arrays of the same for a batch.
+    """Theorem 1.8 for a pair of Gaussians; arrays for a batch.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _delta(form: RelativeForm) -> float | Array:
 def parameter_distance(
     mean1: npt.ArrayLike, cov1: npt.ArrayLike, mean2: npt.ArrayLike, cov2: npt.ArrayLike
 ) -> float | Array:
-    """Theorem 1.8's ``Delta = max(‖S1^-½ S2 S1^-½ - I‖_F, ‖S1^-½ (mu1 - mu2)‖)``.
+    """Compute Theorem 1.8's ``max(‖S1^-½ S2 S1^-½ - I‖_F, ‖S1^-½ (mu1 - mu2)‖)``.
 
     Means (..., d) and covariances (..., d, d) broadcast over leading axes. Not symmetric.
     """
@@ -99,7 +99,7 @@ def parameter_distance(
 def theorem_1_8(
     mean1: npt.ArrayLike, cov1: npt.ArrayLike, mean2: npt.ArrayLike, cov2: npt.ArrayLike
 ) -> TVBounds:
-    """Theorem 1.8: if TV < 1/600 then ``Delta / 200 <= TV <= Delta / sqrt(2)``.
+    """State Theorem 1.8: if TV < 1/600 then ``Delta / 200 <= TV <= Delta / sqrt(2)``.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def theorem_1_8(
 
 
 def theorem_b_1(cov1: npt.ArrayLike, cov2: npt.ArrayLike) -> float | Array:
-    """Theorem B.1: ``min(1, ‖S1^-½ S2 S1^-½ - I‖_F) / 100 <= TV`` for equal means."""
+    """State Theorem B.1: ``min(1, ‖S1^-½ S2 S1^-½ - I‖_F) / 100 <= TV``, means equal."""
     zero = np.zeros(finite_array(cov1, "cov1").shape[-1:] or (1,))
     return _scalar_if_single(np.minimum(1.0, parameter_distance(zero, cov1, zero, cov2)) / 100)
 
@@ -126,7 +126,7 @@ def theorem_b_1(cov1: npt.ArrayLike, cov2: npt.ArrayLike) -> float | Array:
 def theorem_b_2(
     mean1: npt.ArrayLike, variance1: npt.ArrayLike, mean2: npt.ArrayLike, variance2: npt.ArrayLike
 ) -> Bounds:
-    """Theorem B.2: bounds on the TV of one-dimensional Gaussians; all arguments broadcast.
+    """State Theorem B.2: bounds on the TV of one-dimensional Gaussians; arguments broadcast.
 
     ``min(1, max(r, 40 m)) / 200 <= TV <= 3 r / 2 + m / 2`` with ``r = |v1 - v2| / v1`` and
     ``m = |mu1 - mu2| / sqrt(v1)``.
@@ -144,7 +144,7 @@ def theorem_b_2(
 
 
 def _minus_log(z: Array) -> Array:
-    """``z - ln(1 + z)`` for z > -1, by the series of ``2 artanh(z / (2 + z))`` near 0."""
+    """Compute ``z - ln(1 + z)``, z > -1, near 0 by the series of ``2 artanh(z / (2 + z))``."""
     r = z / (2 + z)
     series = np.polynomial.polynomial.polyval(r * r, 1 / (3 + 2 * np.arange(11)))
     return np.where(np.abs(z) < 0.3, r * (z - 2 * r * r * series), z - np.log1p(z))
@@ -153,7 +153,7 @@ def _minus_log(z: Array) -> Array:
 def kl_divergence(
     mean1: npt.ArrayLike, cov1: npt.ArrayLike, mean2: npt.ArrayLike, cov2: npt.ArrayLike
 ) -> float | Array:
-    """``KL(N(mu1, S1) ‖ N(mu2, S2))`` by Fact A.3, to full relative accuracy for close pairs.
+    """Compute ``KL(N(mu1, S1) ‖ N(mu2, S2))`` by Fact A.3, accurate for close pairs.
 
     Notes
     -----
@@ -169,12 +169,12 @@ def kl_divergence(
 def pinsker(
     mean1: npt.ArrayLike, cov1: npt.ArrayLike, mean2: npt.ArrayLike, cov2: npt.ArrayLike
 ) -> float | Array:
-    """Lemma A.4: the upper bound ``sqrt(KL / 2)`` on total variation."""
+    """State Lemma A.4: the upper bound ``sqrt(KL / 2)`` on total variation."""
     return _scalar_if_single(np.sqrt(np.divide(kl_divergence(mean1, cov1, mean2, cov2), 2)))
 
 
 def lemma_6_3(dist_param: float) -> Bounds:
-    """Lemma 6.3: ``dist_param / 200 <= dist_GMM <= dist_param / sqrt(2)`` for mixtures.
+    """State Lemma 6.3: ``dist_param / 200 <= dist_GMM <= dist_param / sqrt(2)``.
 
     Holds under `lemma_6_3_applies`, a premise on dist_GMM itself.
 
@@ -191,12 +191,12 @@ def lemma_6_3(dist_param: float) -> Bounds:
 
 
 def lemma_6_3_applies(dist_gmm: float) -> bool:
-    """The premise of Lemma 6.3: ``dist_GMM < 1/600``."""
+    """Return whether the premise of Lemma 6.3 holds: ``dist_GMM < 1/600``."""
     return 0 <= float(dist_gmm) < PREMISE
 
 
 def limit_ratio(eigenvalues: npt.ArrayLike, shift: npt.ArrayLike) -> float:
-    """The limit of ``TV / t`` as t → 0 for ``N(0, I)`` against ``N(t v, I + t diag(a))``.
+    """Compute the limit of ``TV / t``, t → 0, for ``N(0, I)`` and ``N(t v, I + t diag(a))``.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def limit_ratio(eigenvalues: npt.ArrayLike, shift: npt.ArrayLike) -> float:
 
 @functools.lru_cache(maxsize=64)
 def best_constants(n_features: int) -> BestConstants:
-    """The constants that 1/200 and 1/sqrt(2) of Theorem 1.8 could be replaced by, as TV → 0.
+    """Find the best constants in place of 1/200 and 1/sqrt(2) of Theorem 1.8, as TV → 0.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def best_constants(n_features: int) -> BestConstants:
 
     if d == 1:
         return BestConstants(lowest, constant(0.0))
-    best = minimize_scalar(
+    best = scipy.optimize.minimize_scalar(
         lambda angle: -constant(angle), bounds=(0.0, math.pi / 2), method="bounded"
     )
     return BestConstants(lowest, float(-best.fun))

@@ -31,10 +31,10 @@ from privgmm.errors import PrivGMMError
 
 __all__ = ["NotConverged", "contour_hockey_stick", "contour_overlap", "whiten_twice"]
 
-_MAX_PANELS = 600
+_MAX_PANELS = 600  # of 16 nodes; `NotConverged` beyond
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LEAN = 0.85  # radians a path may turn from straight up
-_TINY = 1e-17
+_TINY = 1e-17  # share of the integral that the rest of the path may hold: below rounding
 
 
 class NotConverged(PrivGMMError, ArithmeticError):
@@ -52,7 +52,7 @@ def _log1p(z: complex) -> complex:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log1p_minus(z: complex) -> complex:
-    """``ln(1 + z) - z``, by the series of ``2 artanh(z / (2 + z))`` near 0."""
+    """Compute ``ln(1 + z) - z``, by the series of ``2 artanh(z / (2 + z))`` near 0."""
     if z.real * z.real + z.imag * z.imag >= 0.09:
         far: complex = _log1p(z) - z
         return far
@@ -66,7 +66,7 @@ def _log1p_minus(z: complex) -> complex:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _load(delta: Array, lam: Array, square: Array, swap: bool, out: Array) -> None:
-    """Rows of `out` (4, d): x, q, ln(1 + x), ln(1 + x) - x; `swap` exchanges the Gaussians."""
+    """Fill `out` (4, d): x, q, ln(1 + x), ln(1 + x) - x; `swap` exchanges the Gaussians."""
     for i in range(delta.size):
         log_lam = math.log1p(delta[i]) if abs(delta[i]) < 0.5 else math.log(lam[i])
         if swap:
@@ -80,7 +80,7 @@ def _load(delta: Array, lam: Array, square: Array, swap: bool, out: Array) -> No
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_moment(s: complex, form: Array) -> complex:
-    """``ln M(s) = -½ Σ [ln(1 + s x) - s ln(1 + x)] - ½ s (1 - s) Σ q / (1 + s x)``."""
+    """Compute ``ln M(s) = -½ Σ [ln(1+s x) - s ln(1+x)] - ½ s (1-s) Σ q / (1+s x)``."""
     total = 0.0j
     pull = 0.0j
     for i in range(form.shape[1]):
@@ -99,7 +99,7 @@ def _log_moment(s: complex, form: Array) -> complex:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _slope(s: complex, form: Array, tilt: float) -> tuple[complex, float, float]:
-    """Φ'(s) for ``Φ = K - ln s(1-s)``, a bound on |Φ''|, and 1 / distance to a singularity."""
+    """Compute Φ'(s) for ``Φ = K - ln s(1-s)``, a bound on |Φ''|, and 1 / singularity distance."""
     first = 0.0j
     second = 0.0
     near = max(1.0 / abs(s), 1.0 / abs(1.0 - s))
@@ -121,11 +121,12 @@ def _slope(s: complex, form: Array, tilt: float) -> tuple[complex, float, float]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _saddle(form: Array, tilt: float, left: bool) -> float:
-    """Where Φ is least on (0, ½], or on its domain left of 0; to one per cent is enough.
+    """Find where Φ is least on (0, ½], or on its domain left of 0, to one per cent.
 
     Left of 0 the domain ends at ``-1 / max x``; ``-1/s = e^-t + max x`` maps it to the line.
     """
     edge = max(0.0, form[0].max()) if left else 2.0
+    # e^138 is 1e60; left of 0 the search ends a share of e^-27 = 2e-12 before the singularity
     low, high = -138.0, 138.0
     if edge > 0.0:
         high = min(high, 27.0 - math.log(edge)) if left else 138.0
@@ -134,7 +135,7 @@ def _saddle(form: Array, tilt: float, left: bool) -> float:
         grow = 1.0 / (math.exp(-t) + edge)
         s = -grow if left else grow
         rising = _slope(complex(s, 0.0), form, tilt)[0].real > 0.0
-        # t grows away from 0 on both sides, so the sense of "past the minimum" differs.
+        # t grows away from 0 on both sides, so the sense of "past the minimum" differs
         if rising != left:
             high = t
         else:
@@ -159,6 +160,7 @@ def _follow(
     slope, second, near = _slope(s, form, tilt)
     heading = 1.0j
     for panel in range(_MAX_PANELS):
+        # clear of singularities, and short enough that the integrand changes by about e^7 at most
         length = min(0.85 / near, math.sqrt(14.0 / second), 7.0 / abs(slope))
         step = heading * length
         for node in range(_NODES.size):
@@ -181,6 +183,7 @@ def _follow(
         if done:
             return (0.0 if left else total / math.pi), base + math.log(mass / math.pi), panel + 1
         slope, second, near = _slope(s, form, tilt)
+        # |e^Φ| falls fastest along -conj(Φ'): the angle of that from straight up
         turn = cmath.phase(slope.conjugate() * 1.0j)
         heading = 1.0j * cmath.exp(1.0j * min(_LEAN, max(-_LEAN, turn)))
     return math.nan, math.nan, -1
@@ -261,7 +264,7 @@ def _two_sum(a: float, b: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _two_product(a: float, b: float) -> tuple[float, float]:
-    """Product and its rounding error (Dekker), by splitting each factor into halves."""
+    """Compute a product and its rounding error (Dekker) from the halves of each factor."""
     product = a * b
     t = 134217729.0 * a
     a_high = t - (t - a)

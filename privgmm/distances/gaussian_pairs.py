@@ -1,4 +1,4 @@
-"""Random pairs of Gaussians, with everything Theorem 1.8 says of each: a cloud to look at.
+"""Random pairs of Gaussians, with the numbers of Theorem 1.8 for each, for pictures.
 
 Total variation and Delta do not change when both Gaussians go through one affine map, so the
 first may be taken as N(0, I) and the second as N(m, diag(lam)) without loss.
@@ -15,15 +15,15 @@ from privgmm.arrays import Array
 from privgmm.distances.bounds import theorem_1_8
 from privgmm.errors import InvalidInput
 
-__all__ = ["KINDS", "NEAREST", "WIDEST", "PairCloud", "Standardised", "random_pairs"]
+__all__ = ["NEAREST", "PAIR_KINDS", "WIDEST", "PairCloud", "Standardised", "random_pairs"]
 
-KINDS = ("mean", "covariance", "both")
+PAIR_KINDS = ("mean", "covariance", "both")
 """What the two Gaussians of a pair differ in."""
 
 NEAREST, WIDEST = 1e-4, 20.0
 """Delta is drawn evenly between these on a logarithmic scale."""
 
-_LEAST_EIGENVALUE = 0.02
+_LEAST_EIGENVALUE = 0.02  # of the second covariance; below, its change takes the other sign
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Standardised:
     eigenvalues: Array
 
     def plane(self) -> tuple[Array, Array]:
-        """Mean (2,) and covariance (2, 2) of the two coordinates that differ most.
+        """Return mean (2,) and covariance (2, 2) of the two coordinates that differ most.
 
         One-dimensional pairs get a second coordinate in which they do not differ.
         """
@@ -79,12 +79,12 @@ class PairCloud:
         return len(self.delta)
 
     def pair(self, index: int) -> Standardised:
-        """One of the pairs."""
+        """Return one of the pairs."""
         return Standardised(self.means[index], self.eigenvalues[index])
 
 
 def _directions(n: int, d: int, rng: np.random.Generator) -> Array:
-    """Unit vectors (n, d) with few large entries as often as many, so that all shapes occur."""
+    """Draw unit vectors (n, d), with few large entries as often as with many."""
     raw = rng.standard_normal((n, d)) * rng.exponential(size=(n, d)) ** rng.integers(0, 3, (n, 1))
     return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True), dtype=np.float64)
 
@@ -105,8 +105,8 @@ def random_pairs(
     >>> bool((cloud.tv <= cloud.delta / 2**0.5).all())
     True
     """
-    if kind not in KINDS:
-        raise InvalidInput(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    if kind not in PAIR_KINDS:
+        raise InvalidInput(f"kind must be one of {', '.join(PAIR_KINDS)}, got {kind!r}")
     if n < 1 or n_features < 1:
         raise InvalidInput(f"n and n_features must be at least 1, got {n!r} and {n_features!r}")
     generator = np.random.default_rng(rng)

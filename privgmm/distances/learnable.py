@@ -1,6 +1,6 @@
-"""Statistical learnability (Definition 6.4): whether the parts of a mixture can be told apart.
+"""Statistical learnability (Definition 6.4): whether the parts of a mixture can be distinguished.
 
-A component that is rare, or nearly another one, takes many rows to find whatever the learner.
+A component that is rare, or nearly equal to another one, takes every learner many rows to find.
 The number gamma of a mixture says how rare or how near, and so why block fits disagree.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Learnability", "learnable"]
 
 @dataclasses.dataclass(frozen=True)
 class Learnability:
-    """How far a mixture is from having a component too few. As private as the mixture itself.
+    """The distance of a mixture from fewer components; as confidential as the mixture.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Learnability:
         return min(self.smallest_weight, self.smallest_variation)
 
     def holds(self, gamma: float) -> bool:
-        """Definition 6.4: every weight, and the variation between any two components, >= gamma.
+        """Check Definition 6.4: weights, and variations between components, are >= gamma.
 
         Theorem 6.5, and Corollary 6.6 with privacy, promise to learn such mixtures to within
         gamma from polynomially many rows.
@@ -56,7 +56,7 @@ class Learnability:
         return self.gamma >= gamma
 
     def explain(self) -> str:
-        """What limits gamma, in plain words.
+        """Say what limits gamma, in plain words.
 
         >>> two = Mixture([0.9, 0.1], [[0.0], [0.2]], [[[1.0]], [[1.0]]])
         >>> learnable(two).explain()
@@ -82,12 +82,12 @@ class Learnability:
 def learnable(mixture: Mixture) -> Learnability:
     """Measure a mixture by Definition 6.4.
 
-    Of a released mixture the answer is public; of a fit without privacy it is for the curator.
+    For a released mixture the answer is public; for any other fit it is CONFIDENTIAL.
 
     Notes
     -----
-    Free of units and of the order of components: total variation is, and so are weights. A
-    component of weight zero makes gamma zero.
+    The answer depends neither on units nor on the order of components, as total variation and
+    weights do not. A component of weight zero makes gamma zero.
     """
     k = mixture.n_components
     rarest = int(np.argmin(mixture.weights))

@@ -16,11 +16,11 @@ from privgmm.arrays import Array
 __all__ = ["MOST_DIPS", "line_integral", "slice_integrals"]
 
 MOST_DIPS = 512
-"""Near-touches of zero that one line can report."""
+"""Near-touches of zero that one line can report: the size of a buffer."""
 
 _REACH = 9.0  # standard deviations looked at around a component; 2e-19 lies beyond
 _DEPTH = 64  # halvings of one grid interval
-_SIXTH_PEAK = 1.78143952
+_SIXTH_PEAK = 1.78143952  # where the bound of `_sixth` is largest: the root of its cubic
 _VANISHED = 1500.0  # a squared deviation beyond which the density is 0 in floats
 
 
@@ -49,7 +49,7 @@ def _signed_cdf(x: float, mass: Array, mean: Array, sd: Array) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _mass_between(low: float, high: float, mass: Array, mean: Array, sd: Array) -> float:
-    """An upper bound on ``∫ |h|`` over [low, high]: that of the components one by one."""
+    """Bound ``∫ |h|`` over [low, high] by that of the components one by one."""
     total = 0.0
     for j in range(mass.size):
         a, b = (mean[j] - low) / sd[j], (mean[j] - high) / sd[j]
@@ -60,7 +60,7 @@ def _mass_between(low: float, high: float, mass: Array, mean: Array, sd: Array) 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sixth(low: float, high: float, mass: Array, mean: Array, sd: Array) -> float:
-    """An upper bound on the size of the sixth derivative of h on [low, high].
+    """Bound the size of the sixth derivative of h on [low, high].
 
     It sums ``P(u) φ(u)`` with ``P = u⁶ + 15 u⁴ + 45 u² + 15``, which bounds that of φ and has a
     single peak on u >= 0, where ``v = u²`` solves ``v³ + 9 v² - 15 v - 75 = 0``.
@@ -83,7 +83,7 @@ def _sixth(low: float, high: float, mass: Array, mean: Array, sd: Array) -> floa
 def line_integral(
     mass: Array, mean: Array, sd: Array, cell: float, dips: Array
 ) -> tuple[float, float, int, int]:
-    """``∫ |h|`` for ``h = Σ_j mass_j N(mean_j, sd_j²)`` with signed masses, and an error bound.
+    """Integrate ``|h|``, ``h = Σ_j mass_j N(mean_j, sd_j²)`` signed masses, and bound the error.
 
     On an interval of width w a function differs from its chord by at most ``w²/8`` times its
     largest second derivative. Used three times, this bounds h from its value and its second and
@@ -159,7 +159,7 @@ def line_integral(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _hidden(y: float, x: float, step: float, mass: Array, mean: Array, factor: Array) -> float:
-    """About how much of ``∫∫ |h|`` a slice at y with a near-touch at x may miss within `step`.
+    """Estimate how much of ``∫∫ |h|`` a slice at y may miss near a near-touch at x.
 
     At x the slice comes close to zero without crossing. Following that extremum to the next slice,
     its value moves like ``½ c step²``; if that can reach zero, an island of the other sign may lie
@@ -196,7 +196,7 @@ def slice_integrals(
     cell: float,
     out: Array,
 ) -> None:
-    """Slices ``∫ |h(y, x)| dx`` at each y of `places` (n,), which lie `step` (n,) apart.
+    """Integrate the slices ``∫ |h(y, x)| dx`` at each y of `places` (n,), `step` (n,) apart.
 
     Fills `out` (4, n): the integral, its error bound, the number of sign changes, and what may
     hide between this slice and the next.

@@ -3,7 +3,7 @@
 Mixtures are compared up to the order of their components, by ``min over permutations pi of
 max_i D[i, pi(i)]`` where D holds the distances between components. `bottleneck_matching` solves
 one such problem the way Appendix E.1 does; `bottleneck_matchings` solves many small ones in
-compiled code by another method. `distances` and `pairwise` build on both.
+compiled code by another method. `parameters` and `all_pairs` build on them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _without_nan(distances: npt.ArrayLike, ndim: int) -> Array:
 
 
 def bottleneck_matching(distances: npt.ArrayLike) -> Matching:
-    """The permutation whose largest distance is smallest (Lemma 3.2).
+    """Find the permutation whose largest distance is smallest (Lemma 3.2).
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def bottleneck_matching(distances: npt.ArrayLike) -> Matching:
 
 
 def _columns_within(table: Array, level: float) -> IntArray:
-    """Column of each row in a maximum matching of the entries <= level; -1 where none."""
+    """Match rows to columns over entries <= level, as many as possible; -1 where none."""
     graph = csr_array(table <= level)
     columns = maximum_bipartite_matching(graph, perm_type="column")
     return np.asarray(columns, dtype=np.int64)
@@ -139,6 +139,7 @@ def _augment_all(tables: Array, values: Array, permutations: IntArray) -> None:
                 settled[c] = False
             column = -1
             while True:
+                # Dijkstra: settle the column that is reached at the least level
                 column = -1
                 for c in range(k):
                     if not settled[c] and (column < 0 or level[c] < level[column]):
@@ -153,6 +154,7 @@ def _augment_all(tables: Array, values: Array, permutations: IntArray) -> None:
                         level[c] = reached
                         came_from[c] = row
             bottleneck = max(bottleneck, level[column])
+            # a free column is reached: exchange matched and unmatched edges on the way back
             while True:
                 row = came_from[column]
                 freed = column_of[row]

@@ -2,8 +2,8 @@
 
 Two single Gaussians go to `total_variation`. On a line the answer is exact: the sign changes of
 ``p - q`` are isolated with a bound on what could have been missed, and the rest is the normal
-distribution function. In the plane such lines are integrated adaptively. Beyond, the value is a
-stratified average with a confidence interval.
+distribution function. In the plane such lines are integrated adaptively. In more dimensions the
+value is a stratified average with a confidence interval.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from privgmm.mixture import Mixture
 
 __all__ = ["TotalVariation", "mixture_tv"]
 
-_CONFIDENCE = 0.999
-_LINE_CELL = 1e-18
-_PLANE_GOAL = 1e-13
-_MAX_INTERVALS = 4000
+_CONFIDENCE = 0.999  # of the interval of a sampled value; a convention
+_LINE_CELL = 1e-18  # integral that an interval may hide: far below rounding
+_PLANE_GOAL = 1e-13  # estimated error at which the adaptive rule stops
+_MAX_INTERVALS = 4000  # of the adaptive rule: bounds time; the error says what is missing
 _APART = 40.0  # deviations beyond which a density is 0 in floats
 
 
@@ -56,7 +56,7 @@ class TotalVariation:
 
 
 def _difference(first: Mixture, second: Mixture) -> tuple[Array, Array, Array]:
-    """Signed masses, means and Cholesky factors of ``p - q``, equal components merged."""
+    """Return signed masses, means and factors of ``p - q``, equal components merged."""
     d = first.n_features
     rows = np.concatenate(
         [
@@ -73,7 +73,7 @@ def _difference(first: Mixture, second: Mixture) -> tuple[Array, Array, Array]:
 
 
 def _clusters(mass: Array, mean: Array, factor: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """The components in groups that do not touch, each in its own coordinates.
+    """Split components into groups that do not touch, each in its own coordinates.
 
     The integral of ``|p - q|`` is the sum over groups. Within a group the origin is the mean of the
     narrowest component, which is one unit wide: so neither a common offset nor far groups cost
@@ -119,14 +119,16 @@ _KRONROD = np.array(
 )
 # The two ends are looked at as well, with no weight, so that nothing hides next to them.
 _ENDS = np.array([[1.0, 0.0, 0.0]])
+# nodes of both signs in ascending order
 _RULE = np.concatenate([-_ENDS, _KRONROD * [-1, 1, 1], _KRONROD[-2::-1], _ENDS])
+# from each node to the farther of its neighbours
 _RULE_STEP = np.maximum(np.diff(_RULE[:, 0], prepend=-1), np.diff(_RULE[:, 0], append=1))
 
 
 def _measured(
     edges: Array, mass: Array, mean: Array, factor: Array, cell: float
 ) -> tuple[Array, float]:
-    """Gauss-Kronrod value and error of each interval (n, 2), as rows (low, high, value, error)."""
+    """Measure intervals (n, 2) by Gauss-Kronrod, as rows (low, high, value, error)."""
     middle, half = edges.mean(axis=1), (edges[:, 1] - edges[:, 0]) / 2
     places = middle[:, None] + half[:, None] * _RULE[:, 0]
     step = np.broadcast_to(half[:, None] * _RULE_STEP, places.shape)
@@ -182,7 +184,7 @@ def _plane_integral(mass: Array, mean: Array, factor: Array) -> tuple[float, flo
 def _by_sampling(
     first: Mixture, second: Mixture, n_samples: int, generator: np.random.Generator
 ) -> TotalVariation:
-    """``TV = E |tanh(½ ln p/q)|`` over ``(p + q) / 2``, stratified by component."""
+    """Average ``|tanh(½ ln p/q)|`` over ``(p + q) / 2``, stratified by component."""
     share = np.concatenate([first.weights, second.weights]) / 2
     mean = np.concatenate([first.means, second.means])
     factor = np.concatenate([first.cholesky, second.cholesky])
@@ -205,7 +207,7 @@ def mixture_tv(
     n_samples: int = 200_000,
     rng: np.random.Generator | int | None = 0,
 ) -> TotalVariation:
-    """Total variation distance between two mixtures, with its error.
+    """Compute the total variation distance between two mixtures, with its error.
 
     Parameters
     ----------

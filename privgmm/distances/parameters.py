@@ -2,7 +2,7 @@
 
 `dist_comp` compares two weighted Gaussians by their parameters (Eq. 4), `dist_param` two
 mixtures by their best-matched components, and `dist_gmm` two mixtures by weights and exact total
-variation. One pair at a time, plainly; `pairwise` does all pairs of a batch at once.
+variation. One pair at a time; `all_pairs` does all pairs of a batch at once.
 
 Everything starts from Cholesky factors. With ``Sigma_i = L_i L_i^T`` and ``M = L_1^-1 L_2``,
 ``M M^T`` has the spectrum of ``Sigma_1^-1 Sigma_2``; and with ``E = M - I = L_1^-1 (L_2 - L_1)``,
@@ -47,7 +47,10 @@ def forward_substitution(lower: Array, right: Array) -> Array:
 
 
 def _one_sided(mean1: Array, factor1: Array, mean2: Array, factor2: Array) -> Array:
-    """``max(‖mu_1 - mu_2‖_Sigma1, ‖Sigma_1^-1/2 Sigma_2 Sigma_1^-1/2 - I‖_F)``, broadcasting."""
+    """Compute the larger of ``‖mu_1 - mu_2‖_Sigma1`` and the covariances' distance.
+
+    The latter is ``‖Sigma_1^-1/2 Sigma_2 Sigma_1^-1/2 - I‖_F``; arguments broadcast.
+    """
     E = forward_substitution(factor1, factor2 - factor1)
     excess = E + E.swapaxes(-1, -2) + E @ E.swapaxes(-1, -2)
     covariance = np.sqrt(np.einsum("...ij,...ij->...", excess, excess))
@@ -63,7 +66,7 @@ def component_distances(
     means2: Array,
     factors2: Array,
 ) -> Array:
-    """dist_Comp (Eq. 4) from Cholesky factors, broadcasting over leading axes.
+    """Compute dist_Comp (Eq. 4) from Cholesky factors, broadcasting over leading axes.
 
     Parameters
     ----------
@@ -86,7 +89,7 @@ def component_distances(
 
 
 def dist_comp(first: ComponentLike, second: ComponentLike) -> float:
-    """dist_Comp of two components (Section 4, Eq. 4).
+    """Compute dist_Comp of two components (Section 4, Eq. 4).
 
     Parameters
     ----------
@@ -124,7 +127,7 @@ def _parts(component: ComponentLike, name: str) -> tuple[Array, Array, Array]:
     weight = finite_array(component[0], f"{name} weight", ())
     mean = finite_array(component[1], f"{name} mean", (None,))
     covariance = finite_array(component[2], f"{name} covariance", (len(mean), len(mean)))
-    # A mixture of one: the same checks of the covariance, in one place.
+    # a mixture of one component, so that its constructor checks the covariance
     return weight, mean, Mixture([1.0], mean[None], covariance[None]).cholesky[0]
 
 
@@ -140,7 +143,7 @@ def _comparable(first: Mixture, second: Mixture) -> None:
 
 
 def dist_param(first: Mixture, second: Mixture) -> float:
-    """dist_Param of two mixtures (Section 5): `dist_comp`, largest over the best matching.
+    """Compute dist_Param of two mixtures (Section 5): `dist_comp` over the best matching.
 
     Zero if and only if the mixtures are equal up to the order of their components.
     """
@@ -157,7 +160,7 @@ def dist_param(first: Mixture, second: Mixture) -> float:
 
 
 def dist_gmm(first: Mixture, second: Mixture) -> float:
-    """dist_GMM of two mixtures (Definition 1.4), with the exact total variation.
+    """Compute dist_GMM of two mixtures (Definition 1.4), with the exact total variation.
 
     ``min over pi of max over i of max(|w_i - w'_pi(i)|, TV(component i, component pi(i)))``,
     in [0, 1].
@@ -166,7 +169,7 @@ def dist_gmm(first: Mixture, second: Mixture) -> float:
 
 
 def matched(mixture: Mixture, reference: Mixture) -> tuple[IntArray, Array]:
-    """Which component of the reference each is, and how far from it.
+    """Find which component of the reference each one is, and how far from it.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Exact total variation and hockey-stick divergence between Gaussians, in any dimension.
 
-The distance everything else is judged by: `bounds` compares Theorem 1.8 with it, `distances` builds
-the distance between mixtures of Definition 1.4 from it, `mixture_variation` extends it to mixtures.
+`bounds` compares Theorem 1.8 with it, `parameters` builds the distance between mixtures of
+Definition 1.4 from it, `mixture_variation` extends it to mixtures.
 No sampling: each value is one contour integral (`contour`), good to about 1e-14.
 
 Notes
@@ -34,13 +34,12 @@ from privgmm.errors import InvalidInput
 __all__ = [
     "RelativeForm",
     "gaussian_hockey_stick",
-    "gaussian_log_overlap",
     "gaussian_tv",
     "relative_form",
 ]
 
-_ASYMMETRY = 1e-8
-_ILL = 1e-3
+_ASYMMETRY = 1e-8  # of the scale of a covariance: what rounding leaves, and no more
+_ILL = 1e-3  # ratio of eigenvalues below which whitening is done in double-double arithmetic
 _CHUNK = 1 << 20  # matrix entries worked on at once: bounds memory, not results
 
 
@@ -63,7 +62,7 @@ class RelativeForm(NamedTuple):
 
 
 def _gaussian(mean: npt.ArrayLike, cov: npt.ArrayLike, which: int) -> tuple[Array, Array]:
-    """A checked mean (..., d) and symmetric positive definite covariance (..., d, d)."""
+    """Check a mean (..., d) and a symmetric positive definite covariance (..., d, d)."""
     m = finite_array(mean, f"mean{which}")
     s = finite_array(cov, f"cov{which}")
     if m.ndim < 1 or m.shape[-1] == 0:
@@ -106,13 +105,13 @@ def _gaussian(mean: npt.ArrayLike, cov: npt.ArrayLike, which: int) -> tuple[Arra
 
 
 def _binary_scale(cov: Array) -> Array:
-    """Powers of two (..., d) that bring the diagonal near one; multiplying by them is exact."""
+    """Return exact powers of two (..., d) that bring the diagonal near one."""
     exponent = np.frexp(np.diagonal(cov, axis1=-2, axis2=-1))[1]
     return np.asarray(np.ldexp(1.0, -(exponent // 2)), dtype=np.float64)
 
 
 def _exact_difference(a: Array, b: Array) -> tuple[Array, Array]:
-    """``a - b`` as a rounded value and its rounding error (Knuth)."""
+    """Compute ``a - b`` as a rounded value and its rounding error (Knuth)."""
     high = a - b
     part = high - a
     return high, (a - (high - part)) - (b + part)
@@ -124,12 +123,12 @@ def _conjugate(x: Array, a: Array) -> Array:
 
 
 def _whitener(cov: Array) -> Array:
-    """The inverse of the lower Cholesky factor of `cov`, itself lower triangular."""
+    """Invert the lower Cholesky factor of `cov`; the inverse is lower triangular too."""
     return np.asarray(np.tril(np.linalg.inv(np.linalg.cholesky(cov))), dtype=np.float64)
 
 
 def _reduce(mean1: Array, cov1: Array, mean2: Array, cov2: Array) -> RelativeForm:
-    """`relative_form` for a flat batch: means (n, d), covariances (n, d, d)."""
+    """Compute `relative_form` for a flat batch: means (n, d), covariances (n, d, d)."""
     scale = _binary_scale(cov1)
     square = scale[:, :, None] * scale[:, None, :]
     s1, s2 = cov1 * square, cov2 * square
@@ -223,7 +222,7 @@ class _Pairs:
 
 
 def _in_order(m1: Array, s1: Array, m2: Array, s2: Array) -> tuple[Array, Array, Array, Array]:
-    """Each pair in an order that does not depend on the caller's, so results are symmetric."""
+    """Order each pair independently of the caller's order, so that results are symmetric."""
     n = len(m1)
     step = np.concatenate([(s2 - s1).reshape(n, -1), m2 - m1], axis=1)
     first = (step != 0).argmax(axis=1)
@@ -261,7 +260,7 @@ def _compiled_form(form: RelativeForm) -> tuple[Array, Array, Array]:
 def gaussian_tv(
     mean1: npt.ArrayLike, cov1: npt.ArrayLike, mean2: npt.ArrayLike, cov2: npt.ArrayLike
 ) -> float | Array:
-    """Total variation distance ``½ ∫ |p1 - p2|`` between Gaussians (Definition 1.3).
+    """Compute the total variation ``½ ∫ |p1 - p2|`` between Gaussians (Definition 1.3).
 
     Parameters
     ----------
@@ -283,17 +282,6 @@ def gaussian_tv(
     return pairs.shaped(_overlap(pairs)[0])
 
 
-def gaussian_log_overlap(
-    mean1: npt.ArrayLike, cov1: npt.ArrayLike, mean2: npt.ArrayLike, cov2: npt.ArrayLike
-) -> float | Array:
-    """``ln ∫ min(p1, p2)``, that is ``ln(1 - TV)``, accurate when TV rounds to one.
-
-    Takes and broadcasts the arguments of `gaussian_tv`.
-    """
-    pairs = _Pairs(mean1, cov1, mean2, cov2)
-    return pairs.shaped(_overlap(pairs)[1])
-
-
 def gaussian_hockey_stick(
     mean1: npt.ArrayLike,
     cov1: npt.ArrayLike,
@@ -301,7 +289,7 @@ def gaussian_hockey_stick(
     cov2: npt.ArrayLike,
     epsilon: npt.ArrayLike,
 ) -> float | Array:
-    """``∫ max(p1 - e^epsilon p2, 0)``: the least delta that makes them (epsilon, delta) close.
+    """Compute ``∫ max(p1 - e^epsilon p2, 0)``: the least delta for (epsilon, delta).
 
     Takes and broadcasts the arguments of `gaussian_tv`, and `epsilon` (...) of any sign. At
     epsilon 0 this is total variation. Small values keep their relative accuracy.
@@ -335,7 +323,7 @@ def gaussian_hockey_stick(
 def relative_form(
     mean1: npt.ArrayLike, cov1: npt.ArrayLike, mean2: npt.ArrayLike, cov2: npt.ArrayLike
 ) -> RelativeForm:
-    """The second Gaussian seen from the first: all that affine-invariant distances depend on.
+    """Express the second Gaussian relative to the first, for affine-invariant distances.
 
     Takes and broadcasts the arguments of `gaussian_tv`; each field has shape (..., d).
 

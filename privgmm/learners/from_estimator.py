@@ -1,6 +1,6 @@
 """Any scikit-learn mixture estimator as a learner.
 
-One unfitted copy a block, so that no state goes from block to block; what goes wrong inside a fit
+Each block gets an unfitted copy, so that no state goes from block to block. An error inside a fit
 stays with its block and is reported. Importing this module imports scikit-learn.
 """
 
@@ -22,16 +22,22 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from privgmm.arrays import Array, finite_array, one_blas_thread
+from privgmm.covariance_structures import (
+    DEFAULT,
+    CovarianceStructure,
+    all_structures,
+    covariance_structure,
+    structure_names,
+)
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness, ReasonedLearner, as_blocks, block_seeds
 from privgmm.mixture import Mixture, MixtureBatch
 
 __all__ = ["FromEstimator", "full_covariances"]
 
-_KINDS = ("full", "tied", "diag", "spherical")
 _FITTED = ("weights_", "means_", "covariances_")
 _ABOUT_CODE = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
-_FLAT = 1e-6
+_FLAT = 1e-6  # deviation of a component's rows, the block having 1: below, it has collapsed
 _HEARING = threading.RLock()
 """Warnings and BLAS threads are settings of the whole process: one fit at a time listens."""
 
@@ -39,7 +45,7 @@ _HEARING = threading.RLock()
 def full_covariances(
     covariances: npt.ArrayLike, n_components: int, n_features: int, kind: str | None = None
 ) -> Array:
-    """Covariances (k, d, d) from scikit-learn's four layouts.
+    """Convert covariances of scikit-learn's four layouts to (k, d, d).
 
     Parameters
     ----------
@@ -47,7 +53,7 @@ def full_covariances(
         (k, d, d) for "full", (d, d) for "tied", (k, d) for "diag", (k,) for "spherical".
     n_components, n_features : int
         k and d.
-    kind : {"full", "tied", "diag", "spherical"}, optional
+    kind : str, optional
         What the estimator calls ``covariance_type``. Without it the shape decides, and where it
         cannot, a square matrix with k = d > 1, there is an error rather than a guess.
 
@@ -58,33 +64,26 @@ def full_covariances(
     """
     k, d = n_components, n_features
     value = finite_array(covariances, "covariances_")
-    shapes = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}
-    fitting = [name for name in _KINDS if value.shape == shapes[name]]
+    structures = all_structures()
+    fitting = [one for one in structures if value.shape == one.shape(k, d)]
     if kind is not None:
-        if kind not in shapes:
-            raise InvalidInput(f"covariance_type must be one of {', '.join(_KINDS)}, got {kind!r}")
-        if kind not in fitting:
+        named = covariance_structure(kind)
+        if named not in fitting:
             raise InvalidInput(
-                f"covariances_ of covariance_type {kind!r} must have shape {shapes[kind]}, "
+                f"covariances_ of covariance_type {kind!r} must have shape {named.shape(k, d)}, "
                 f"got {value.shape}"
             )
-        fitting = [kind]
+        fitting = [named]
     if not fitting:
-        raise InvalidInput(
-            f"covariances_ must have one of the shapes {', '.join(map(str, shapes.values()))}, "
-            f"got {value.shape}"
-        )
+        shapes = ", ".join(str(one.shape(k, d)) for one in structures)
+        raise InvalidInput(f"covariances_ must have one of the shapes {shapes}, got {value.shape}")
     if len(fitting) > 1 and d > 1:
+        readings = " or ".join(one.name for one in fitting)
         raise InvalidInput(
-            f"covariances_ of shape {value.shape} may be {' or '.join(fitting)}: give the "
-            "estimator an attribute covariance_type"
+            f"covariances_ of shape {value.shape} may be {readings}: give the estimator an "
+            "attribute covariance_type"
         )
-    if fitting[0] == "full":
-        return value
-    if fitting[0] == "tied":
-        return np.repeat(value[None], k, axis=0)
-    variances = np.broadcast_to(value.reshape(k, -1), (k, d))
-    return np.asarray(variances[:, :, None] * np.eye(d), dtype=np.float64)
+    return fitting[0].expanded(value, k, d)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,15 +146,15 @@ class FromEstimator(ReasonedLearner):
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
-        """Like `fit_blocks`, with a reason a block: empty, or why it has no fit.
+        """Fit each block and give a reason per block: empty, or why it has no fit.
 
-        The reasons speak about the data: for the curator only.
+        The reasons speak about the data and are CONFIDENTIAL.
         """
         rows = as_blocks(blocks)
         t, _, d = rows.shape
         k = self.n_components
         seeds = block_seeds(rng, t)
-        # processes, because warnings cannot be told apart between threads
+        # processes, because warnings of different threads cannot be distinguished
         found = Parallel(n_jobs=self.n_jobs, backend="loky")(
             delayed(_fit_block)(self.estimator, k, block, int(seed))
             for block, seed in zip(rows, seeds, strict=True)
@@ -170,21 +169,21 @@ class FromEstimator(ReasonedLearner):
         return MixtureBatch.from_cholesky(weights, means, roots, ok), reasons
 
     def remedy(self, reason: str) -> str:
-        """What to do about one of the reasons."""
+        """Say what to do about one of the reasons."""
         if reason == "too few rows":
             return "use more rows or fewer components"
         return f"change the settings of {type(self.estimator).__name__} or the number of components"
 
 
 def _bare(estimator: Any) -> Any:
-    """The estimator itself, out of a pipeline of one step; refuse what cannot be run by block."""
+    """Take the estimator out of a pipeline of one step; refuse what cannot be run by block."""
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps if step not in (None, "passthrough")]
         if len(steps) != 1:
             raise InvalidInput(
                 "estimator must not be a pipeline with transformers: its parameters would be in "
-                "other units than the data. The release itself is free of units: pass the mixture "
-                "estimator alone, or transform the rows first if you must"
+                "other units than the data. A release does not depend on units: pass the mixture "
+                "estimator alone, or transform the rows first"
             )
         estimator = steps[0]
     if isinstance(estimator, type) or not callable(getattr(estimator, "fit", None)):
@@ -197,15 +196,16 @@ def _bare(estimator: Any) -> Any:
                 f"estimator must not have {name}=True: a fit would start from another block's"
             )
     kind = getattr(estimator, "covariance_type", None)
-    if kind is not None and kind not in _KINDS:
+    if kind is not None and kind not in structure_names():
         raise InvalidInput(
-            f"estimator must have a covariance_type among {', '.join(_KINDS)}, got {kind!r}"
+            f"estimator must have a covariance_type among {', '.join(structure_names())}, "
+            f"got {kind!r}"
         )
     return estimator
 
 
 def _settings(estimator: Any) -> dict[str, Any]:
-    """Parameters by name, those of its parts too; attributes where there is no ``get_params``."""
+    """Return parameters by name, nested ones too; attributes if there is no ``get_params``."""
     if hasattr(estimator, "get_params"):
         return dict(estimator.get_params(deep=True))
     return {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
@@ -224,7 +224,7 @@ def _components_of(estimator: Any) -> int:
 
 
 def _unfitted(estimator: Any) -> Any:
-    """A copy that shares nothing with the original, without its fit."""
+    """Copy an estimator without its fit; the copy shares nothing with the original."""
     if not hasattr(estimator, "get_params"):
         return copy.deepcopy(estimator)
     try:
@@ -234,7 +234,7 @@ def _unfitted(estimator: Any) -> Any:
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
-    """A copy with every ``random_state`` in it set from the seed."""
+    """Copy an estimator and set every ``random_state`` in it from the seed."""
     model = _unfitted(estimator)
     names = sorted(n for n in _settings(model) if n.split("__")[-1] == "random_state")
     states = np.random.SeedSequence(seed).generate_state(max(len(names), 1))
@@ -249,7 +249,7 @@ def _seeded(estimator: Any, seed: int) -> Any:
 
 @contextmanager
 def _heard() -> Iterator[list[str]]:
-    """What this thread is warned of, in words; warnings of other threads are passed on."""
+    """Collect the warnings of this thread, in words; pass on those of other threads."""
     heard: list[str] = []
     me = threading.get_ident()
     with _HEARING, warnings.catch_warnings(), one_blas_thread():
@@ -274,11 +274,13 @@ def _heard() -> Iterator[list[str]]:
 
 
 def _fit_block(estimator: Any, n_components: int, block: Array, seed: int) -> Mixture | str:
-    """The fit of one block, or why there is none."""
+    """Fit one block, or say why there is no fit."""
     s, d = block.shape
     kind = getattr(estimator, "covariance_type", None)
-    least = {"full": n_components * (d + 1), "tied": n_components + d, "diag": 2 * n_components}
-    if s < least.get(str(kind), n_components + 1):
+    # an estimator that names no structure is held to the least that any asks for
+    structure = covariance_structure(DEFAULT if kind is None else kind)
+    least = n_components + 1 if kind is None else structure.least_rows(n_components, d)
+    if s < least:
         return "too few rows"
     rows = np.array(block, order="C")  # its own, so that nothing can be written to other blocks
     with _heard() as heard:
@@ -286,8 +288,8 @@ def _fit_block(estimator: Any, n_components: int, block: Array, seed: int) -> Mi
             model = _seeded(estimator, seed)
             model.fit(rows)
             mixture = _mixture_of(model, n_components, d)
-            thin = _thin_component(np.asarray(block), mixture, kind)
-        except Exception as problem:  # noqa: BLE001 - foreign code; told as the block's reason
+            thin = _thin_component(np.asarray(block), mixture, structure)
+        except Exception as problem:  # noqa: BLE001 - foreign code; becomes the block's reason
             return _in_one_line(f"{type(problem).__name__}: {problem}")
     if heard:
         return _in_one_line(heard[0])
@@ -311,8 +313,8 @@ def _mixture_of(model: Any, n_components: int, n_features: int) -> Mixture:
     )
 
 
-def _thin_component(rows: Array, mixture: Mixture, kind: str | None) -> str:
-    """Why a component is not carried by its rows, or nothing.
+def _thin_component(rows: Array, mixture: Mixture, structure: CovarianceStructure) -> str:
+    """Say why a component is not supported by its rows; empty if all are.
 
     The rows are whitened by the block's own spread, shared out by responsibility, and the
     scatter of each share, seen through the covariance layout, must exceed `_FLAT` squared in
@@ -326,7 +328,7 @@ def _thin_component(rows: Array, mixture: Mixture, kind: str | None) -> str:
     if (scale <= 1e-12 * np.abs(rows).max(axis=0)).any():
         return "rank-deficient"
     y = centred / scale
-    if kind not in ("diag", "spherical"):
+    if structure.correlated:
         left, singular, _ = np.linalg.svd(y, full_matrices=False)
         if len(y) < y.shape[1] or singular[-1] <= 1e-10 * singular[0]:
             return "rank-deficient"
@@ -335,13 +337,5 @@ def _thin_component(rows: Array, mixture: Mixture, kind: str | None) -> str:
     mass = np.maximum(share.sum(axis=0), np.finfo(float).tiny)
     offsets = y[None] - ((share.T @ y) / mass[:, None])[:, None]
     scatter = np.einsum("nk,kni,knj->kij", share / mass, offsets, offsets, optimize=True)
-    variances = np.einsum("kii->ki", scatter)
-    if kind == "spherical":
-        least = float(variances.mean(axis=1).min())
-    elif kind == "diag":
-        least = float(variances.min())
-    elif kind == "tied":
-        least = float(np.linalg.eigvalsh(np.tensordot(mass / mass.sum(), scatter, 1)).min())
-    else:
-        least = float(np.linalg.eigvalsh(scatter).min())
+    least = structure.least_variance(scatter, mass)
     return "component collapsed" if least <= _FLAT**2 else ""

@@ -1,9 +1,9 @@
-"""How a learner that others wrote is run: one block at a time, each by a copy of its own.
+"""Runs a learner that others wrote: one block at a time, each by a copy of its own.
 
-A release is private only if the fit of a block depends on that block alone (`learner`). The
-learners of this package keep that rule and are checked for it. Of another one nothing is known, so
-it is never shown two blocks together: it gets copies of one block's rows and one seed, in a call
-of its own, on a copy of itself that is thrown away. What it returns is checked against the plan.
+A release is differentially private only if the fit of a block depends on that block alone
+(`learner`). The learners of this package keep that rule and are checked for it. Nothing is known of
+other learners, so they never see two blocks together: each call gets a copy of one block's rows and
+one seed, on a copy of the learner that is thrown away. Results are checked against the plan.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from privgmm.mixture import MixtureBatch
 
 __all__ = ["BlockFits", "checked_fits", "fit_apart", "fit_one_by_one", "repeats"]
 
-_LONGEST = 160
+_LONGEST = 160  # characters of a reason that are shown
 
 
 class BlockFits(NamedTuple):
-    """Fits of some blocks, and for each why it has none, where that is known. NOT private."""
+    """Fits of some blocks, and why a block has none, where that is known. CONFIDENTIAL."""
 
     fits: MixtureBatch
     reasons: list[str]
 
 
 def fit_apart(learner: Learner, blocks: Array, seeds: Seeds, n_components: int) -> BlockFits:
-    """Fit blocks (t, s, d) by a learner that others wrote, no block knowing of another.
+    """Fit blocks (t, s, d) by a learner that others wrote, each block in isolation.
 
     `FromEstimator` takes care of that itself: it copies the estimator and the rows for every
     block, and fits them in parallel if so asked.
@@ -45,7 +45,7 @@ def fit_apart(learner: Learner, blocks: Array, seeds: Seeds, n_components: int) 
 
 
 def _wraps(learner: Learner) -> bool:
-    """Whether it is a `FromEstimator`, asked without importing scikit-learn."""
+    """Return whether it is a `FromEstimator`, without importing scikit-learn."""
     module = sys.modules.get("privgmm.learners.from_estimator")
     return module is not None and type(learner) is module.FromEstimator
 
@@ -56,8 +56,8 @@ def fit_one_by_one(learner: Learner, blocks: Array, seeds: Seeds, n_components: 
     Notes
     -----
     An exception says something about the rows of one block, and a release that ended with it
-    would say so to everybody. Such a block counts as one without a fit, like any block that
-    allows none; the curator is told why.
+    would publish that. Such a block counts as one without a fit, like any block that allows
+    none; only the curator sees why.
 
     A learner that wants to cheat can keep notes where no copy reaches: in its module, its class or
     a file. `repeats` catches what such notes change in a fit that was made before; nothing in one
@@ -72,7 +72,7 @@ def fit_one_by_one(learner: Learner, blocks: Array, seeds: Seeds, n_components: 
         block[0] = blocks[i]
         try:
             fit = own.fit_blocks(block, rng=seeds[i : i + 1].copy())
-        except Exception as problem:  # noqa: BLE001 - foreign code; told as the block's reason
+        except Exception as problem:  # noqa: BLE001 - foreign code; becomes the block's reason
             reasons[i] = _in_one_line(f"{type(problem).__name__}: {problem}")
             found.append(_nothing(n_components, d))
         else:
@@ -81,7 +81,7 @@ def fit_one_by_one(learner: Learner, blocks: Array, seeds: Seeds, n_components: 
 
 
 def copied(learner: Learner) -> Learner:
-    """A copy that shares nothing with the learner, as far as copying goes."""
+    """Copy a learner so that the copy shares nothing with it, as far as copying goes."""
     try:
         return copy.deepcopy(learner)
     except Exception as problem:
@@ -92,7 +92,7 @@ def copied(learner: Learner) -> Learner:
 
 
 def checked_fits(fits: Any, n_blocks: int, n_components: int, n_features: int) -> MixtureBatch:
-    """What a learner returned, in arrays of our own, if it is what the plan was priced for.
+    """Check that a learner returned what the plan was priced for, and copy it.
 
     Raises `InvalidInput` if it is not a `MixtureBatch`, or of another number of blocks, components
     or columns, or if numbers are not finite or not those of a mixture where ``ok`` is True.
@@ -119,12 +119,12 @@ def checked_fits(fits: Any, n_blocks: int, n_components: int, n_features: int) -
         return MixtureBatch.from_cholesky(fits.weights, fits.means, fits.cholesky, fits.ok)
     except (InvalidInput, TypeError, ValueError) as problem:
         raise InvalidInput(
-            f"learner.fit_blocks returned what is no mixture: {problem}"
+            f"learner.fit_blocks must return mixtures where ok is True: {problem}"
         ) from problem
 
 
 def repeats(first: MixtureBatch, again: MixtureBatch, *, elsewhere: bool) -> bool:
-    """Whether the fits of the same blocks are the same: to the last bit, unless made elsewhere."""
+    """Return whether two fits of the same blocks agree: to the last bit, unless made elsewhere."""
     if not np.array_equal(first.ok, again.ok):
         return False
     tolerance = 1e-6 if elsewhere else 0.0
@@ -137,7 +137,7 @@ def repeats(first: MixtureBatch, again: MixtureBatch, *, elsewhere: bool) -> boo
 
 
 def _nothing(n_components: int, n_features: int) -> MixtureBatch:
-    """One block without a fit."""
+    """Return the batch of one block without a fit."""
     k, d = n_components, n_features
     return MixtureBatch.from_cholesky(
         np.full((1, k), np.nan),

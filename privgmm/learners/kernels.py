@@ -7,7 +7,7 @@ coordinates, where the sample mean is 0 and the sample covariance I: nothing dep
 Layouts
 -------
 points : (chunks, p, 128)
-    Whitened rows, 128 a chunk, a coordinate contiguous within its chunk; p is d rounded up to an
+    Whitened rows, 128 per chunk, a coordinate contiguous within its chunk; p is d rounded up to an
     even number (the spare coordinate is 0), so that loops run on 2 x 2 tiles.
 weights (k,), means (k, d), roots (k, d, d)
     A mixture; roots are the lower Cholesky factors L_j of its covariances.
@@ -46,10 +46,11 @@ __all__ = [
 FITTED, NOT_FINITE, OUT_OF_RANGE, RANK_DEFICIENT = 0, 1, 2, 3
 
 CHUNK = 128
+"""Rows per chunk, see the layouts. `e_and_m` multiplies a chunk's shares: k^128 must be finite."""
 
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238
-_LN2_LOW = 1.9082149292705877e-10
+_LOG2_E = 1.4426950408889634  # 1 / ln 2
+_LN2_HIGH = 0.6931471803691238  # ln 2 in two words: products of this one with integers are exact
+_LN2_LOW = 1.9082149292705877e-10  # the rest of ln 2
 _ROUNDER = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
 _LOWEST = -700.0  # exp(-700) is still a normal number
 
@@ -64,7 +65,7 @@ sweep = njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "
 
 @intrinsic
 def _bits(_typing: Any, _number: Any) -> Any:
-    """The 64 bits of a float64 as an int64."""
+    """Return the 64 bits of a float64 as an int64."""
 
     def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
@@ -74,7 +75,7 @@ def _bits(_typing: Any, _number: Any) -> Any:
 
 @intrinsic
 def _number(_typing: Any, _bits: Any) -> Any:
-    """The float64 made of the 64 bits of an int64: the inverse of `_bits`."""
+    """Return the float64 made of the 64 bits of an int64: the inverse of `_bits`."""
 
     def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))
@@ -84,7 +85,7 @@ def _number(_typing: Any, _bits: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _exp(x: float) -> float:
-    """e^x for x <= 0, to 1e-14, without a branch, so that loops over it vectorise.
+    """Compute e^x for x <= 0, to 1e-14, without a branch, so that loops over it vectorise.
 
     ``x = n ln 2 + r`` with ``|r| <= ln(2)/2``; a Taylor polynomial in r, and n added to the
     exponent bits. Reassociation must stay off here: it would cancel the rounding constant.
@@ -110,7 +111,7 @@ def _exp(x: float) -> float:
 
 @compiled
 def spread_stride(s: int) -> int:
-    """A step near the golden section of s and prime to it: every prefix is spread over s."""
+    """Find a step near the golden section of s and prime to it: prefixes are spread over s."""
     stride = max(1, int(0.6180339887498949 * s))
     while True:
         a, b = stride, s
@@ -184,6 +185,7 @@ def whiten(block: Array, first: int, stride: int, points: Array, mean: Array, ro
         offset = 0.0
         for b in range(d):
             root[a, b] = 0.0
+        # twice is enough: the second projection removes what rounding left of the first
         for _ in range(2):
             for b in range(-1, a):
                 total = 0.0
@@ -241,7 +243,7 @@ def e_and_m(
     second: Array,
     heavy: bool,
 ) -> float:
-    """One fused pass over the first n points: log-likelihood, and the moments of the M step.
+    """Make one pass over the first n points: log-likelihood, and the moments of the M step.
 
     With ``y = W_j x + bias_j`` the component's own whitened coordinates and ``r`` the posterior
     probability of component j, sums ``r``, ``r y`` and the lower half of ``r y y^T``. Loops run
@@ -320,7 +322,7 @@ def e_and_m(
         filled = min(c, n - chunk * c)
         for i in range(filled, c):
             top[i], share[i] = 0.0, 1.0
-        # 128 factors between 1 and k: their product stays finite, and one logarithm does.
+        # 128 factors between 1 and k: their product stays finite, and one logarithm suffices
         product = 1.0
         for i in range(c):
             loglik += top[i]

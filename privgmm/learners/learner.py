@@ -1,4 +1,4 @@
-"""Non-private learners: each turns t blocks of rows into t mixtures, block by block.
+"""What a learner is: it turns t blocks of rows into t confidential mixtures, block by block.
 
 Privacy rests on one rule that every learner keeps: the fit of a block depends on that block's
 rows and on its own seed, and on nothing else. Changing a row changes one fit.
@@ -24,7 +24,7 @@ BlockRandomness = np.random.Generator | int | Seeds | None
 
 
 class Learner(Protocol):
-    """What the release needs of a learner."""
+    """The interface that a release needs of a learner."""
 
     @property
     def n_components(self) -> int:
@@ -49,14 +49,14 @@ class ReasonedLearner(abc.ABC):
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
-        """Like `fit_blocks`, with a reason a block: empty, or why it has no fit.
+        """Fit each block and give a reason per block: empty, or why it has no fit.
 
-        The reasons speak about the data: for the curator only.
+        The reasons speak about the data and are CONFIDENTIAL.
         """
 
     @abc.abstractmethod
     def remedy(self, reason: str) -> str:
-        """What to do about one of the reasons."""
+        """Say what to do about one of the reasons."""
 
     def fit_blocks(self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None) -> MixtureBatch:
         """Fit each block (s, d) of blocks (t, s, d).
@@ -82,7 +82,7 @@ class ReasonedLearner(abc.ABC):
 
 
 def as_blocks(blocks: npt.ArrayLike) -> Array:
-    """Blocks as a C-ordered float64 array (t, s, d); their values are not looked at."""
+    """Convert blocks to a C-ordered float64 array (t, s, d), without a look at their values."""
     try:
         array = np.ascontiguousarray(blocks, dtype=np.float64)
     except (TypeError, ValueError) as problem:
@@ -93,7 +93,7 @@ def as_blocks(blocks: npt.ArrayLike) -> Array:
 
 
 def block_seeds(rng: BlockRandomness, n_blocks: int) -> Seeds:
-    """One seed a block (n_blocks,): as given, or drawn from a generator, a seed or fresh entropy.
+    """Return one seed per block (n_blocks,), given or drawn.
 
     >>> block_seeds(7, 3).dtype, block_seeds(7, 3).shape
     (dtype('uint64'), (3,))
@@ -101,7 +101,7 @@ def block_seeds(rng: BlockRandomness, n_blocks: int) -> Seeds:
     if isinstance(rng, np.ndarray):
         if rng.dtype != np.uint64 or rng.shape != (n_blocks,):
             raise InvalidInput(
-                f"rng as an array must hold one uint64 seed a block, shape ({n_blocks},), "
+                f"rng as an array must hold one uint64 seed per block, shape ({n_blocks},), "
                 f"got {rng.dtype} of shape {rng.shape}"
             )
         return rng

@@ -1,4 +1,4 @@
-"""The learners by name: what the command line and the dashboard offer, and what each is good at."""
+"""The learners by name, as the command line and the dashboard offer them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class LearnerKind:
     Parameters
     ----------
     name : str
-        What one types.
+        What users type.
     title : str
-        What one reads.
+        What users read.
     good_at : str
         When to choose it, in a sentence or two.
     most_components : int or None
@@ -65,8 +65,8 @@ LEARNERS: Mapping[str, LearnerKind] = MappingProxyType(
             LearnerKind(
                 "student",
                 "Multivariate t",
-                "Where a block lies and how wide it is, however wild some of its rows are. It "
-                "describes the block as a whole, for a frame of reference.",
+                "Location and scatter of a block, robust against outliers. It describes the block "
+                "as a whole, for a frame of reference.",
                 1,
                 StudentT,
                 offered=False,
@@ -84,12 +84,12 @@ OFFERED: Mapping[str, LearnerKind] = MappingProxyType(
 
 
 def is_own(learner: Learner) -> bool:
-    """Whether it is one of this package's learners, and not one that others wrote or changed."""
+    """Return whether it is one of this package's learners, unchanged by others."""
     return type(learner) in {kind.make for kind in LEARNERS.values()}
 
 
 def learner_for(n_components: int, chosen: Learner | None) -> Learner:
-    """The chosen learner, or EM; it must fit k components."""
+    """Return the chosen learner, or EM; it must fit k components."""
     learner: Learner = EM(n_components) if chosen is None else chosen
     if not (hasattr(learner, "n_components") and callable(getattr(learner, "fit_blocks", None))):
         raise InvalidInput(
@@ -104,7 +104,7 @@ def learner_for(n_components: int, chosen: Learner | None) -> Learner:
 
 
 def make_learner(name: str, n_components: int) -> Learner:
-    """The learner of that name for k components.
+    """Make the learner of that name for k components.
 
     >>> make_learner("em", 3).n_components
     3

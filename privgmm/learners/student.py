@@ -1,11 +1,11 @@
 """Location and scatter of each block by the multivariate t law: a learner of one component.
 
-For a frame of reference, not for a mixture: where a block lies and how wide it is, whatever the
-shape of its rows. Plain means and covariances follow every wild row; the maximum-likelihood fit of
-a t law with few degrees of freedom gives a row at distance m a weight that falls like 1/m^2, so one
-row moves it by a bounded amount however far it lies.
+For a frame of reference, not for a mixture: where a block of any shape lies and how wide it is.
+Plain means and covariances follow every outlier. The maximum-likelihood fit of a t law with few
+degrees of freedom gives a row at distance m a weight that falls like 1/m^2, so one row moves it by
+a bounded amount, at any distance.
 
-``python -m privgmm.learners.student`` makes the table behind `scatter_scale` anew.
+``python -m privgmm.learners.student`` writes the table behind `scatter_scale` again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from numba import njit
-from scipy.integrate import quad
-from scipy.optimize import brentq
-from scipy.stats import chi2
 
 from privgmm.arrays import Array, IntArray, positive, whole_number
 from privgmm.errors import InvalidInput
@@ -32,7 +30,7 @@ from privgmm.learners.kernels import FITTED, NOT_FINITE, OUT_OF_RANGE, RANK_DEFI
 from privgmm.learners.learner import BlockRandomness, ReasonedLearner, as_blocks, block_seeds
 from privgmm.mixture import MixtureBatch
 
-__all__ = ["StudentT", "scatter_scale", "simulated_scale", "warm"]
+__all__ = ["StudentT", "scatter_scale", "simulated_scale", "warm_student"]
 
 _TOO_FEW_ROWS, _UNSETTLED = 8, 9
 _REASONS = {
@@ -59,7 +57,7 @@ _TIGHT, _TIGHT_STEPS, _ACCEPTED = 1e-12, 1000, 1e-5
 
 
 # Sums over rows may be taken in any order, which lets one instruction serve several rows. The order
-# hangs on the number of rows only, so a fit is still the same function of its block, bit for bit.
+# depends on the number of rows only, so a fit is still a function of its block, bit for bit.
 _SUMS = {"reassoc", "contract"}
 
 
@@ -91,7 +89,7 @@ def _weighted_product(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_SUMS)
 def _renew(weights: Array, squares: Array, degrees: float, d: int) -> float:
-    """New weights from squared distances; the sum of squares of their relative changes."""
+    """Compute new weights from squared distances; return the sum of squared relative changes."""
     total = 0.0
     for i in range(weights.size):
         new = (degrees + d) / (degrees + squares[i])
@@ -103,7 +101,7 @@ def _renew(weights: Array, squares: Array, degrees: float, d: int) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weighted_scatter(points: Array, weights: Array, mean: Array, root: Array) -> bool:
-    """Weighted mean and the Cholesky factor of the weighted scatter; False if it is flat.
+    """Compute the weighted mean and scatter's Cholesky factor; False if it is flat.
 
     Points (d, s) are columns side by side.
     """
@@ -131,7 +129,7 @@ def _weighted_scatter(points: Array, weights: Array, mean: Array, root: Array) -
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _to_own(points: Array, mean: Array, root: Array, own: Array) -> None:
-    """Points (d, s) in the coordinates of a fit: own = root^-1 (points - mean); may be in place."""
+    """Transform points (d, s) to own = root^-1 (points - mean), in place if need be."""
     d, s = points.shape
     for a in range(d):
         for i in range(s):
@@ -154,7 +152,7 @@ def _reweigh(
     squares: Array,
     weights: Array,
 ) -> float:
-    """New weights ``(nu + d) / (nu + m^2)``, m a row's distance; how much they changed.
+    """Compute new weights ``(nu + d) / (nu + m^2)``, m a row's distance; return the change.
 
     The change is the root of the sum of squares of all relative changes.
     """
@@ -179,7 +177,7 @@ def _settle(
     own: Array,
     squares: Array,
 ) -> float:
-    """Iterate from `weights` until they change by `enough`; the last change, -1 if flat.
+    """Iterate from `weights` until they change by `enough`; return the last change, -1 if flat.
 
     Dividing the scatter by the sum of the weights (Kent, Tyler and Vardi, 1994) instead of the
     number of rows has the same fixed point, where the two are equal, and gets there sooner.
@@ -196,7 +194,7 @@ def _settle(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _standardise(block: Array, points: Array, centre: Array, unit: Array, column: Array) -> int:
-    """Columns (d, s) less their median, over the median of what deviates; 0 or why not."""
+    """Scale columns (d, s) by median and median deviation; return 0 or why not."""
     s, d = block.shape
     for a in range(d):
         for i in range(s):
@@ -248,6 +246,7 @@ def _fit_range(
         reasons[block] = _standardise(blocks[block], points, centre, unit, column)
         if reasons[block] != FITTED:
             continue
+        # any start leads to the same fit; this one gives far rows little weight from the beginning
         for i in range(s):
             far = 0.0
             for a in range(d):
@@ -298,7 +297,7 @@ class StudentT(ReasonedLearner):
     does not depend on where the iteration starts, and it moves with the rows under every affine
     map. It exists unless too many rows lie on one plane (for hyperplanes a share of
     ``(nu + d - 1) / (nu + d)``; four fifths at nu = 3, d = 2). S is divided by its size for
-    Gaussian blocks of so many rows, a public number (`scatter_scale`).
+    Gaussian blocks of this many rows, a public number (`scatter_scale`).
 
     A fit is a function of its block alone, to the last bit; seeds are not used. A block without a
     fit has ``ok`` False; it never raises.
@@ -327,10 +326,10 @@ class StudentT(ReasonedLearner):
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
-        """Like `fit_blocks`, with a reason per block: empty, or why it has no fit.
+        """Fit each block and give a reason per block: empty, or why it has no fit.
 
         The reasons are "not finite", "out of range", "rank-deficient", "too few rows" and "not
-        settled". They speak about the data: for the curator only.
+        settled". They speak about the data and are CONFIDENTIAL.
         """
         rows = as_blocks(blocks)
         t, s, d = rows.shape
@@ -347,7 +346,7 @@ class StudentT(ReasonedLearner):
 
     def _fit(self, rows: Array, means: Array, roots: Array, reasons: IntArray) -> None:
         """Fit ranges of blocks in threads; the fits do not depend on how they are divided."""
-        # one compiled version then serves writable and read-only input
+        # read-only, so that one compiled version serves writable and read-only input
         rows = rows.view()
         rows.flags.writeable = False
 
@@ -365,30 +364,30 @@ class StudentT(ReasonedLearner):
                 pass
 
     def remedy(self, reason: str) -> str:
-        """What to do about one of the reasons."""
+        """Say what to do about one of the reasons."""
         return _REMEDIES[reason]
 
 
-_WORTH_THREADS = 20_000
+_WORTH_THREADS = 20_000  # numbers in all blocks below which threads cost more than they save
 
 # ------------------------------------------------------------------------------ how large S is
 
 _TABLE = Path(__file__).with_name("student_scales.json")
-_DEGREES = 3.0
-_MOST_FEATURES = 20
+_DEGREES = 3.0  # of freedom, for which the table was made
+_MOST_FEATURES = 20  # columns up to which the table was made
 _SPARE_ROWS = (2, 3, 4, 5, 6, 8, 10, 13, 17, 23, 32, 48, 80, 160, 400)
 """Rows per block beyond d, at which the table was made."""
-_SIMULATED_ROWS = 80_000
-_FEWEST_SIMULATED = 200
+_SIMULATED_ROWS = 80_000  # in all simulated blocks of one entry
+_FEWEST_SIMULATED = 200  # blocks of one entry
 
 
 @functools.lru_cache(maxsize=4096)
 def scatter_scale(rows_per_block: int, n_features: int, degrees: float = _DEGREES) -> float:
-    """Size of the t scatter of a block of so many standard normal rows, whose covariance is I.
+    """Return the size of the t scatter of standard normal blocks of this many rows.
 
     ``exp(E ln det S / d)``, from a table of simulated blocks, linear in 1/rows in between; it ends
     in the exact value for many rows. For other degrees, or more than 20 columns, blocks are
-    simulated here and now. Public and the same every time.
+    simulated at each call, from a fixed seed. Public and the same every time.
 
     >>> round(scatter_scale(10**9, 2), 3)
     0.679
@@ -404,7 +403,7 @@ def scatter_scale(rows_per_block: int, n_features: int, degrees: float = _DEGREE
 
 
 def simulated_scale(rows_per_block: int, n_features: int, degrees: float = _DEGREES) -> float:
-    """The same from simulated blocks: what the table is made of."""
+    """Simulate blocks to find the size of their t scatter; the table is made of this."""
     s, d = rows_per_block, n_features
     t = max(_FEWEST_SIMULATED, _SIMULATED_ROWS // s)
     blocks = np.random.default_rng([s, d]).standard_normal((t, s, d))
@@ -416,21 +415,21 @@ def simulated_scale(rows_per_block: int, n_features: int, degrees: float = _DEGR
 
 
 def _limit(d: int, degrees: float) -> float:
-    """The size for many rows: where ``E[(nu + d) q / (nu + q)] = d``, q a chi square over it."""
+    """Solve ``E[(nu + d) q / (nu + q)] = d``, q a chi square over the size, for many rows."""
 
     def excess(size: float) -> float:
         def part(x: float) -> float:
             q = x / size
-            return float((degrees + d) * q / (degrees + q) * chi2.pdf(x, d))
+            return float((degrees + d) * q / (degrees + q) * scipy.stats.chi2.pdf(x, d))
 
-        return quad(part, 0, np.inf)[0] - d
+        return scipy.integrate.quad(part, 0, np.inf)[0] - d
 
-    return float(brentq(excess, 0.2, 1.5, xtol=1e-12))
+    return float(scipy.optimize.brentq(excess, 0.2, 1.5, xtol=1e-12))
 
 
 @functools.cache
 def _tabulated() -> tuple[Array, Array, Array]:
-    """Spare rows (m,), logarithms of sizes (20, m), and their limits (20,)."""
+    """Read spare rows (m,), logarithms of sizes (20, m), and their limits (20,)."""
     table: dict[str, Any] = json.loads(_TABLE.read_text(encoding="utf-8"))
     return (
         np.asarray(table["spare_rows"], dtype=np.float64),
@@ -452,8 +451,8 @@ def _make_table() -> None:
     _TABLE.write_text(json.dumps(table) + "\n", encoding="utf-8")
 
 
-def warm() -> None:
-    """Compile everything this learner runs, or load it from the cache on disk."""
+def warm_student() -> None:
+    """Compile everything that `StudentT` runs, or load it from the cache on disk."""
     StudentT().fit_blocks(np.random.default_rng(0).standard_normal((1, 8, 2)))
 
 

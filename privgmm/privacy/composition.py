@@ -1,4 +1,4 @@
-"""What the stages of one release cost together, and what several releases do.
+"""Composition: what the stages of one release cost together, and several releases together.
 
 `price_of` adds up the stages of a plan. The ledger keeps the spends; `total` says what they add up
 to, `told_apart` what an attacker gains by them, and `Measure` whether one more fits a cap.
@@ -27,9 +27,9 @@ whole sequence is (E, D)-private if, for the conversion of `RenyiCurve.epsilon`,
 
 For a given list of plans any order may be taken, so `total` takes the best. A cap must hold
 even if each plan is chosen after looking at the releases before it. Then the order, and how D
-is divided, must not hang on them: `Measure` fixes both before the first release. With the order
-fixed, ``prod of (dP'_i/dQ_i)^a exp(-(a-1) R_i(a))`` is a supermartingale under Q whatever is
-chosen next, and the bound above survives.
+is divided, must not depend on them: `Measure` fixes both before the first release. With the order
+fixed, ``prod of (dP'_i/dQ_i)^a exp(-(a-1) R_i(a))`` is a supermartingale under Q for every choice
+of the next plan, and the bound above still holds.
 """
 
 from __future__ import annotations
@@ -65,17 +65,21 @@ _CONVERSION_SHARE = 0.1
 the conversion feels its share only through a logarithm."""
 
 _ROUNDING = 1e-9
+"""Relative slack around a cap, far above the rounding of sums of spends; `Budget.covers` has the
+same."""
 _MANY = 10**6
+"""Stands for "no limit": an epsilon that promises nothing, and the most releases ever counted."""
 _LEAST = 1e-12
-"""An epsilon is positive, even that of a release that cannot leak."""
+"""Least epsilon: a `Budget` must have a positive one, even if a release cannot leak."""
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
+"""Largest delta: that of a `Budget` must lie below one."""
 
 _Charges = Callable[["Spend"], tuple[Array, Array]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Spend:
-    """What one release costs, released or refused.
+    """The cost of one release, released or refused.
 
     Parameters
     ----------
@@ -84,9 +88,9 @@ class Spend:
     curve : RenyiCurve or None
         Its Rényi account; None if it has none (method `paper`).
     shortfall : float
-        The delta it needs beside the curve; that of `budget` without a curve.
+        The delta it needs in addition to the curve; that of `budget` without a curve.
     sight : Sight or None
-        What else is known of what it draws, for `told_apart`; None for no more than the above.
+        What else is known of its draws, for `told_apart`; None if nothing is.
     """
 
     budget: Budget
@@ -97,22 +101,22 @@ class Spend:
 
 @dataclasses.dataclass(frozen=True)
 class Price:
-    """What one stage of a release costs.
+    """The cost of one stage of a release.
 
     Parameters
     ----------
     curves : tuple of RenyiCurve
         The Rényi accounts of what it draws; none if it is priced by (epsilon, delta) alone.
     shortfall : float
-        The delta it needs beside the curves.
+        The delta it needs in addition to the curves.
     gate : bool
         Whether the stage may end the release, and its shortfall is the chance to go on where a
         neighbouring data set never does. `price_of` says why such a first stage costs less.
     budget : Budget or None
         The price of a stage without a curve.
     rounding : float
-        The chance that what is published is not what real numbers would give. It is taken off
-        delta whether or not the stage is a gate; where there is a budget it is part of that.
+        The chance that floating point publishes something else than real numbers would. It is
+        taken off delta whether or not the stage is a gate; a `budget` includes it.
     chances : tuple of float
         Of a gate whose first curve is that of a noisy whole number, which one row moves by at most
         one: the chance to go on at each of its values, from the least that may go on. Empty if
@@ -147,23 +151,30 @@ class Price:
     def mu_squared(self) -> float:
         """mu^2 of all that is drawn, where that may be priced exactly, else infinite.
 
-        Infinite also where noise on integers is too little for that.
+        Infinite also if the noise on integers is too narrow for an exact price.
         """
-        if not self.exact:
-            return math.inf
-        return math.fsum(
+        return math.fsum(self._mus_squared) if self.exact else math.inf
+
+    @property
+    def multipliers(self) -> tuple[float, ...]:
+        """Noise of each Gaussian mechanism, in sensitivities; on integers it counts for less."""
+        return tuple(mu_squared**-0.5 for mu_squared in self._mus_squared)
+
+    @property
+    def _mus_squared(self) -> list[float]:
+        return [
             discrete_mu_squared(curve.multiplier * curve.sensitivity, curve.sensitivity)
             for curve in self._gaussian
-        )
+        ]
 
     @classmethod
     def of_budget(cls, budget: Budget) -> Price:
-        """The price of a stage known by its (epsilon, delta) alone."""
+        """Price a stage that is known by its (epsilon, delta) alone."""
         return cls((), budget.delta, budget=budget)
 
 
 def price_of(prices: Sequence[Price], delta: float) -> Spend:
-    """What stages cost one after another, converted at `delta`.
+    """Compute what stages cost one after another, converted at `delta`.
 
     Parameters
     ----------
@@ -177,8 +188,8 @@ def price_of(prices: Sequence[Price], delta: float) -> Spend:
     Fix two neighbours. If the first stage is a gate, there are two cases. Either both neighbours
     may pass it, and then all curves add. Or one of them never passes: it always refuses, and the
     other goes on with probability at most the gate's shortfall, so that the pair is
-    (0, shortfall)-close whatever the later stages are. The cases exclude each other, so the whole
-    is what the curves prove at the SAME delta, if that is no less than the shortfall.
+    (0, shortfall)-close for any later stages. The cases exclude each other, so the whole is what
+    the curves prove at the SAME delta, if that is no less than the shortfall.
 
     The shortfall of any other stage, a later gate included, and the rounding of every stage are
     taken off delta before the conversion: given what was published before, its part of the output
@@ -202,7 +213,7 @@ def price_of(prices: Sequence[Price], delta: float) -> Spend:
     at = max(delta, gate)
     whole = RenyiCurve(_losses(prices))
     if rest >= at:
-        # nothing is left for the conversion: the plain sums are all that can be said
+        # the shortfalls use delta up and leave nothing for the conversion
         nothing = Budget(_MANY, min(max(at, rest), _BELOW_ONE))
         return Spend(nothing, whole, max(gate, rest), sight)
     proved = min(whole.epsilon(at - rest), _epsilon_of_exact(prices, at - rest))
@@ -210,7 +221,7 @@ def price_of(prices: Sequence[Price], delta: float) -> Spend:
 
 
 def _epsilon_of_exact(prices: Sequence[Price], delta: float) -> float:
-    """With the stages at the end that allow it priced exactly; infinite if there are none."""
+    """Compute epsilon with exact prices for the last stages; infinite if none allows it."""
     first = len(prices)
     while first and prices[first - 1].exact:
         first -= 1
@@ -224,7 +235,7 @@ def _epsilon_of_exact(prices: Sequence[Price], delta: float) -> float:
 
 
 def _losses(prices: Sequence[Price]) -> Array:
-    """The Rényi losses of stages one after another, at each order."""
+    """Add the Rényi losses of stages one after another, at each order."""
     losses = np.zeros_like(ORDERS)
     for price in prices:
         for curve in price.curves:
@@ -235,7 +246,7 @@ def _losses(prices: Sequence[Price]) -> Array:
 
 
 def sight_of(prices: Sequence[Price]) -> Sight:
-    """What an attacker sees of stages that run one after another, by how it is known."""
+    """Describe what an attacker sees of stages that run one after another."""
     seen = Sight()
     for number, price in enumerate(prices):
         seen = seen.and_then(_seen(price, first=number == 0), shows_counts=False)
@@ -259,7 +270,7 @@ def _seen(price: Price, *, first: bool) -> Sight:
 
 
 def added(spends: Iterable[Spend]) -> Budget:
-    """Epsilons and deltas each added up; a delta of one or more reads as just below one."""
+    """Add up epsilons and deltas; a delta of one or more becomes the float just below one."""
     listed = list(spends)
     if not listed:
         raise InvalidInput("nothing was spent: there is no total")
@@ -269,7 +280,7 @@ def added(spends: Iterable[Spend]) -> Budget:
 
 
 def total(spends: Iterable[Spend], delta: float | None = None) -> Budget:
-    """The guarantee of a list of releases together.
+    """Compute the guarantee of a list of releases together.
 
     Parameters
     ----------
@@ -288,7 +299,7 @@ def total(spends: Iterable[Spend], delta: float | None = None) -> Budget:
     plain = added(listed)
     at = plain.delta if delta is None else positive(delta, "delta", below=1.0)
     choices = [plain.epsilon] if plain.delta <= at else []
-    # for one release the two cases exclude each other, so its own price is already the best
+    # for one release the two cases of a gate exclude each other: its own price is the best
     if len(listed) > 1:
         choices += [_joint(listed, at, charges) for charges in (_by_curve, _charges)]
     best = min(choices, default=math.inf)
@@ -301,14 +312,14 @@ def total(spends: Iterable[Spend], delta: float | None = None) -> Budget:
 
 
 def told_apart(spends: Iterable[Spend]) -> Tradeoff:
-    """How well any two neighbours can be told apart by one release, or by several together.
+    """Bound how well two neighbours can be distinguished by one release or several together.
 
-    Like `total` it holds for plans that were fixed before the first release. It says no more than
-    (epsilon, delta) do, and mostly far less.
+    Like `total` it holds for plans that were fixed before the first release. The bound is never
+    weaker than that of (epsilon, delta), and mostly far stronger.
     """
     listed = list(spends)
     if not listed:
-        raise InvalidInput("nothing was spent: nobody can be told apart by nothing")
+        raise InvalidInput("nothing was spent: there is nothing by which to distinguish data sets")
     whole = Tradeoff.of_budget(total(listed))
     if len(listed) == 1 and listed[0].curve is None:
         return whole
@@ -326,7 +337,7 @@ def _sight(spend: Spend) -> Sight:
 
 
 def _joint(spends: list[Spend], delta: float, charges: _Charges) -> float:
-    """The best order's epsilon at `delta`; infinite if the shortfalls leave nothing of it."""
+    """Compute the best order's epsilon at `delta`; infinite if the shortfalls use delta up."""
     losses, shortfalls = np.zeros_like(ORDERS), np.zeros_like(ORDERS)
     for spend in spends:
         loss, shortfall = charges(spend)
@@ -338,7 +349,7 @@ def _joint(spends: list[Spend], delta: float, charges: _Charges) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """How the spends of one data set are held against its cap, fixed before the first of them.
+    """The rule that compares the spends of one data set with its cap, fixed before the first.
 
     Parameters
     ----------
@@ -357,7 +368,7 @@ class Measure:
 
     @classmethod
     def choose(cls, cap: Budget, first: Spend) -> Measure:
-        """The measure by which most releases priced like the first would fit the cap."""
+        """Choose the measure by which most releases priced like the first fit the cap."""
         plain = min(cap.epsilon / first.budget.epsilon, cap.delta / first.budget.delta)
         losses, shortfalls = _charges(first)
         with np.errstate(divide="ignore"):
@@ -366,7 +377,7 @@ class Measure:
         return cls(cap, best if math.floor(float(fits[best])) > plain else None)
 
     def admits(self, spends: Sequence[Spend]) -> bool:
-        """Whether these spends, all together and each by itself, stay within the cap."""
+        """Return whether these spends, together and each by itself, stay within the cap."""
         if not all(self.cap.covers(spend.budget) for spend in spends):
             return False
         if self.order is None:
@@ -375,7 +386,7 @@ class Measure:
         return epsilon >= 0 and delta >= 0
 
     def remaining(self, spends: Sequence[Spend]) -> Budget | None:
-        """The (epsilon, delta) that one more release may cost and surely fit; None if none may.
+        """Compute an (epsilon, delta) that one more release may surely cost; None if none may.
 
         This counts it by these two numbers alone. Releases with a curve cost far less at one
         order, so `more` of them may fit than this suggests.
@@ -383,13 +394,13 @@ class Measure:
         epsilon, delta = self._left(spends)
         epsilon -= _ROUNDING * self.cap.epsilon
         delta -= _ROUNDING * self.cap.delta
-        # what the rounding of a sum leaves is not room
+        # a remainder as small as the rounding of sums is not room for a release
         if epsilon <= _ROUNDING * self.cap.epsilon or delta <= _ROUNDING * self.cap.delta:
             return None
         return Budget(min(epsilon, self.cap.epsilon), min(delta, self.cap.delta))
 
     def more(self, spends: Sequence[Spend], like: Spend) -> int:
-        """How many further releases priced like this one fit, whatever rounding does."""
+        """Count the further releases priced like this one that fit, with room for rounding."""
         if not self.cap.covers(like.budget):
             return 0
         left, cost = self._left(spends), self._cost(like)
@@ -400,7 +411,7 @@ class Measure:
         return max(0, math.floor(min(share * (1 + slack), _MANY)))
 
     def _cost(self, spend: Spend) -> tuple[float, float]:
-        """What a spend takes of the two rooms: losses (or epsilons), and deltas."""
+        """Return what a spend takes of the two rooms: losses (or epsilons), and deltas."""
         if self.order is None:
             return spend.budget.epsilon, spend.budget.delta
         losses, shortfalls = _charges(spend)
@@ -419,7 +430,7 @@ class Measure:
 
 
 def measure_for(cap: Budget, spends: Sequence[Spend], kept: Measure | None) -> Measure:
-    """The measure under which the last of the spends fits, or `BudgetExceeded`.
+    """Return the measure under which the last spend fits, or raise `BudgetExceeded`.
 
     Parameters
     ----------
@@ -439,14 +450,14 @@ def measure_for(cap: Budget, spends: Sequence[Spend], kept: Measure | None) -> M
 
 
 def _by_curve(spend: Spend) -> tuple[Array, Array]:
-    """Loss and shortfall at each order: by the curve if there is one, else by (epsilon, delta)."""
+    """Return loss and shortfall at each order: the curve's, else (epsilon, delta)."""
     if spend.curve is None:
         return np.full_like(ORDERS, spend.budget.epsilon), np.full_like(ORDERS, spend.shortfall)
     return spend.curve.values, np.full_like(ORDERS, spend.shortfall)
 
 
 def _charges(spend: Spend) -> tuple[Array, Array]:
-    """The same, but by (epsilon, delta) wherever the curve says more than epsilon.
+    """Return loss and shortfall at each order, (epsilon, delta) where the curve exceeds epsilon.
 
     Which of the two holds at an order depends on the plan alone.
     """
@@ -459,13 +470,16 @@ def _charges(spend: Spend) -> tuple[Array, Array]:
 
 
 def _conversion(delta: Array | float) -> Array:
-    """What turning Rényi losses into (epsilon, delta) adds at each order."""
+    """Compute what converting Rényi losses to (epsilon, delta) adds at each order."""
     a = ORDERS
     return np.asarray(np.log1p(-1 / a) - (np.log(delta) + np.log(a)) / (a - 1))
 
 
 def _room(cap: Budget) -> Array:
-    """What losses may add up to at each order: epsilon less the price of the conversion."""
+    """Compute the most that losses may add up to at each order.
+
+    That is epsilon less the price of the conversion.
+    """
     return np.asarray(cap.epsilon - _conversion(cap.delta * _CONVERSION_SHARE))
 
 

@@ -25,7 +25,6 @@ __all__ = [
     "gaussian_losses",
     "largest_on_private_side",
     "lifted_mask_curve",
-    "matrix_divergence",
     "paper_mask_curve",
 ]
 
@@ -61,7 +60,7 @@ class RenyiCurve:
         return hash(self.values.tobytes())
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon this curve proves at `delta`.
+        """Compute the smallest epsilon this curve proves at `delta`.
 
         ``min over a of R(a) + ln((a-1)/a) - (ln delta + ln a)/(a-1)`` (Canonne, Kamath and
         Steinke, 2020, Proposition 12); never below zero.
@@ -70,7 +69,7 @@ class RenyiCurve:
         return max(0.0, float((self.values + _conversion(delta)).min()))
 
     def delta(self, epsilon: float) -> float:
-        """The smallest delta this curve proves at `epsilon`: the same bound, solved for delta."""
+        """Compute the smallest delta this curve proves at `epsilon`."""
         a = ORDERS
         logs = (a - 1) * (self.values - epsilon + np.log1p(-1 / a)) - np.log(a)
         return math.exp(min(0.0, float(logs.min())))
@@ -84,7 +83,7 @@ def _conversion(delta: float) -> Array:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GaussianCurve(RenyiCurve):
-    """The curve of a Gaussian mechanism, of which more is known than any curve says.
+    """The curve of a Gaussian mechanism, with the parameters that allow an exact price.
 
     Parameters
     ----------
@@ -99,11 +98,11 @@ class GaussianCurve(RenyiCurve):
 
 
 def gaussian_curve(multiplier: float, *, sensitivity: float = 2.0**16) -> GaussianCurve:
-    """Gaussian noise of `multiplier` times the L2 sensitivity: ``a / (2 multiplier^2)``.
+    """Price Gaussian noise of `multiplier` L2 sensitivities: ``a / (2 multiplier^2)``.
 
-    Holds for the discrete Gaussian on an integer statistic as well, whatever its `sensitivity`;
-    that matters only to what is known beside the curve. Fixed-point sums never have a smaller one
-    than the default.
+    Holds for the discrete Gaussian on an integer statistic of any `sensitivity` as well. The
+    sensitivity matters only for exact prices (`gaussian_account`). Fixed-point sums never have a
+    smaller one than the default.
     """
     positive(multiplier, "multiplier")
     positive(sensitivity, "sensitivity")
@@ -111,12 +110,12 @@ def gaussian_curve(multiplier: float, *, sensitivity: float = 2.0**16) -> Gaussi
 
 
 def gaussian_losses(multiplier: float, n: int, *, rng: np.random.Generator) -> Array:
-    """Privacy losses (n,) drawn where a Gaussian mechanism's sums move by their sensitivity."""
+    """Draw privacy losses (n,) of a Gaussian mechanism whose sums move by their sensitivity."""
     return np.asarray((2 * multiplier * rng.standard_normal(n) + 1) / (2 * multiplier**2))
 
 
 def _log_det_term(ratio: Array, order: Array) -> Array:
-    """``f_a(lam) = ln(s / lam^a) / (2 (1 - a))``, ``s = 1 - a + a lam > 0``; zero at lam = 1."""
+    """Compute ``f_a(lam) = ln(s / lam^a) / (2 (1 - a))``, ``s = 1 - a + a lam > 0``."""
     x = ratio - 1
     s = 1 + order * x
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -124,43 +123,21 @@ def _log_det_term(ratio: Array, order: Array) -> Array:
     return np.where(s > 0, value, np.inf)
 
 
-def matrix_divergence(ratios: Array, eta: float, order: float) -> float:
-    """Rényi divergence between ``L1 (I + eta G)`` and ``L2 (I + eta G)``, exactly.
-
-    Parameters
-    ----------
-    ratios : array (p,)
-        Eigenvalues lam of ``T1^-1 T2``, where ``T = L L^T``.
-    eta : float
-        Noise level.
-    order : float
-        a > 1.
-
-    Notes
-    -----
-    The law of ``L (I + eta G)(I + eta G)^T L^T`` does not depend on which root L of T is
-    used, so the roots may be taken such that ``L1^-1 L2 = diag(sqrt lam)``. Row i of the two
-    Gaussian matrices is then N(e_i, eta^2 I) against N(sqrt(lam_i) e_i, lam_i eta^2 I), with
-    divergence ``a (sqrt lam - 1)^2 / (2 eta^2 s) + p f_a(lam)``. Forming the product is
-    post-processing, so this bounds the divergence of the masked matrices.
-    """
-    lam = np.asarray(ratios, dtype=np.float64)
-    s = 1 - order + order * lam
-    if (s <= 0).any():
-        return math.inf
-    shift = order * (np.sqrt(lam) - 1) ** 2 / (2 * eta**2 * s)
-    return float((shift + lam.size * _log_det_term(lam, np.asarray(order))).sum())
-
-
 def lifted_mask_curve(gamma: float, eta: float, size: int) -> RenyiCurve:
-    """Mask of one lifted component, a `size` x `size` matrix, at distance at most gamma.
+    """Price the mask of one lifted component, `size` x `size`, at distance at most gamma.
 
     Notes
     -----
-    The allowed ratios satisfy ``sum (ln lam_i)^2 <= gamma^2``. Each summand of
-    `matrix_divergence`, divided by ``(ln lam)^2``, is largest at the smallest lam,
-    ``exp(-gamma)`` (checked on a grid in the tests), so the sum is at most that value times
-    gamma^2: the summand at ``exp(-gamma)`` itself.
+    The law of ``L (I + eta G)(I + eta G)^T L^T`` does not depend on which root L of ``T = L L^T``
+    is used. So for two matrices the roots may be taken such that ``L1^-1 L2 = diag(sqrt lam)``, lam
+    the eigenvalues of ``T1^-1 T2``. Row i of ``L1 (I + eta G)`` and ``L2 (I + eta G)``, seen in
+    the coordinates of L1, is then N(e_i, eta^2 I) against N(sqrt(lam_i) e_i, lam_i eta^2 I), with
+    divergence ``a (sqrt lam - 1)^2 / (2 eta^2 s) + p f_a(lam)``, ``s = 1 - a + a lam``. Forming the
+    product is post-processing.
+
+    The allowed ratios satisfy ``sum (ln lam_i)^2 <= gamma^2``. Each of these summands, divided by
+    ``(ln lam)^2``, is largest at the smallest lam, ``exp(-gamma)`` (checked on a grid in the
+    tests), so the sum is at most that value times gamma^2: the summand at ``exp(-gamma)`` itself.
     """
     lam = np.asarray(math.exp(-gamma))
     s = 1 + ORDERS * math.expm1(-gamma)
@@ -172,7 +149,7 @@ def lifted_mask_curve(gamma: float, eta: float, size: int) -> RenyiCurve:
 def paper_mask_curve(
     gamma: float, eta_weight: float, eta_mean: float, eta_cov: float, d: int
 ) -> RenyiCurve:
-    """B_Comp of Algorithm 2 at dist_Comp at most gamma, exactly.
+    """Price B_Comp of Algorithm 2 exactly, at dist_Comp at most gamma.
 
     Notes
     -----
@@ -188,6 +165,7 @@ def paper_mask_curve(
             a * gamma**2 / (2 * eta_weight**2)
             + a * gamma**2 / (2 * eta_mean**2 * s)
             + a * gamma**2 / (2 * eta_cov**2 * (1 + math.sqrt(low)) ** 2 * s)
+            # scaled from (1 - low)^2 to gamma^2, the bound on the sum of (1 - lam)^2
             + (d + 1) * _log_det_term(np.asarray(low), a) * (1 + gamma) ** 2
         )
     return RenyiCurve(np.where(s > 0, value, np.inf))
@@ -196,9 +174,9 @@ def paper_mask_curve(
 def largest_on_private_side(
     price: Callable[[float], float], budget: float, low: float, high: float
 ) -> float:
-    """The largest x in [low, high] with ``price(x) <= budget``, price increasing.
+    """Find the largest x in [low, high] with ``price(x) <= budget``, price increasing.
 
-    Ends on the private side: the value returned was itself priced within the budget.
+    Rounding cannot exceed the budget: the value returned was itself priced within it.
     """
     if price(low) > budget:
         raise InvalidInput(
@@ -208,6 +186,7 @@ def largest_on_private_side(
     if price(high) <= budget:
         return high
     a, b = math.log(low), math.log(high)
+    # 60 halvings of the logarithmic range: below rounding for any sensible `low` and `high`
     for _ in range(60):
         middle = (a + b) / 2
         if price(math.exp(middle)) <= budget:

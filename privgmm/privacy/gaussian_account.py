@@ -14,7 +14,7 @@ and no less. Several of them, each chosen after looking at the ones before, are 
 as one with the sum of their mu^2 (Dong, Roth and Su, 2022), if that sum is fixed beforehand.
 
 *After a curve.* Fix neighbours. Let P, Q be the laws of what the first stages publish and
-L = ln dP/dQ, and let every later stage be a Gaussian mechanism, mu in all, whatever they published.
+L = ln dP/dQ. Let every later stage be a Gaussian mechanism, mu in all, for all they may publish.
 Given what they published, the rest is (t, delta(t))-private for every t, negative ones included, so
 for the whole
 
@@ -47,7 +47,7 @@ import functools
 import math
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import erfcx, log_ndtr
 
 from privgmm.arrays import Array, BoolArray, frozen, positive
@@ -63,17 +63,19 @@ __all__ = [
 ]
 
 _GIVEN_UP = 3.0
-"""Variance by which a discrete Gaussian is taken to be smaller than it is."""
+"""Variance r by which a discrete Gaussian is priced as if narrower; see the notes on integers."""
 _BISECTIONS = 45
+"""Halvings: 2^-45 of the first interval, 3e-14, is left of it."""
 _SLACK = 1e-9
-"""Relative; far more than rounding, and than discrete noise costs beside continuous noise."""
+"""Relative; far more than rounding, and than the difference of discrete and continuous noise."""
 _LEAST_MU = 1e-7
+"""Smaller mu are priced as this one: a larger mu only costs more, and nothing underflows."""
 _FEW = 48
-"""Orders at which a largest mu is looked for."""
+"""Orders, every other one within this distance of the best, at which a largest mu is sought."""
 
 
 def discrete_mu_squared(sigma: float, sensitivity: float) -> float:
-    """mu^2 of a discrete Gaussian of parameter sigma on integers of this L2 sensitivity.
+    """Compute mu^2 of a discrete Gaussian with parameter sigma on integers.
 
     Infinite for so little noise that this account says nothing; a Rényi curve still does.
     """
@@ -82,7 +84,7 @@ def discrete_mu_squared(sigma: float, sensitivity: float) -> float:
 
 
 def _log_delta(t: Array, mu: float) -> Array:
-    """``ln delta(t)`` without cancellation.
+    """Compute ``ln delta(t)`` without cancellation.
 
     With ``x = t/mu -+ mu/2`` the two terms have the common factor ``exp(-x_1^2 / 2) / 2``.
     """
@@ -95,7 +97,7 @@ def _log_delta(t: Array, mu: float) -> Array:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The least delta of Gaussian noise of ``1/mu`` sensitivities at `epsilon`; any real number.
+    """Compute the least delta of Gaussian noise of ``1/mu`` sensitivities at any real epsilon.
 
     >>> round(gaussian_delta(1.0, 0.5), 4)
     0.0068
@@ -104,7 +106,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def _log_suprema(orders: Array, mu: float) -> Array:
-    """``ln S(a)`` at each order: the top of a concave function, by its slope."""
+    """Compute ``ln S(a)`` at each order: the top of a concave function, found by its slope."""
     wanted = orders - 1
 
     def falls_short(t: Array) -> BoolArray:
@@ -126,7 +128,7 @@ def _log_suprema(orders: Array, mu: float) -> Array:
 
 @functools.lru_cache(maxsize=256)
 def gaussian_terms(mu_squared: float, delta: float) -> Array:
-    """``(ln S(a) - ln delta) / (a - 1)`` at each of `ORDERS`, see the module's notes."""
+    """Compute ``(ln S(a) - ln delta) / (a - 1)`` at each of `ORDERS`."""
     return frozen(_terms(ORDERS, mu_squared, delta))
 
 
@@ -136,7 +138,7 @@ def _terms(orders: Array, mu_squared: float, delta: float) -> Array:
 
 
 def epsilon_after(curve: RenyiCurve, mu_squared: float, delta: float) -> float:
-    """The smallest epsilon proved at `delta` for Gaussian mechanisms after what `curve` prices.
+    """Compute the smallest epsilon at `delta` for Gaussian mechanisms that follow `curve`.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def epsilon_after(curve: RenyiCurve, mu_squared: float, delta: float) -> float:
 
 
 def mu_squared_after(curve: RenyiCurve, epsilon: float, delta: float) -> float:
-    """The largest mu^2 of Gaussian mechanisms that fit after `curve`; 0 if none do.
+    """Find the largest mu^2 of Gaussian mechanisms that fit after `curve`; 0 if none do.
 
     Looked for at a few orders around the one that is best by Rényi curves alone: with more of
     them mu^2 could only be larger. Never less than what fits by Rényi curves alone.
@@ -178,7 +180,9 @@ def mu_squared_after(curve: RenyiCurve, epsilon: float, delta: float) -> float:
     high = 2 * start
     while price(high) <= epsilon:
         high *= 2
-    found = float(brentq(lambda x: price(x) - epsilon, start, high, xtol=1e-10 * start))
+    found = float(
+        scipy.optimize.brentq(lambda x: price(x) - epsilon, start, high, xtol=1e-10 * start)
+    )
     while found > start and price(found) > epsilon:
         found *= 1 - _SLACK
     return max(found, start)

@@ -1,9 +1,9 @@
 """Pairs of Gaussian vectors: what noise shows of either of two data sets, exactly.
 
-A mask draws Gaussian numbers and then squares and shuffles them into a mixture. Whoever sees the
-numbers themselves sees more than is ever published, and for them everything is exact: two
-Gaussian vectors, their likelihood ratio, and the delta at any epsilon. Spaces say which pairs
-their masks draw; the audit holds those pairs against what was priced.
+A mask draws Gaussian numbers and then squares and shuffles them into a mixture. An attacker who
+sees the numbers themselves sees more than is ever published, and for that attacker everything is
+exact: two Gaussian vectors, their likelihood ratio, and the delta at any epsilon. Spaces say which
+pairs their masks draw; the audit compares those pairs with their price.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Closeness", "GaussianPair", "PricedPair", "directions"]
 
 @dataclasses.dataclass(frozen=True)
 class Closeness:
-    """How close two laws are: ``P(E) <= exp(epsilon) Q(E) + delta`` for every event E.
+    """The closeness of two laws: ``P(E) <= exp(epsilon) Q(E) + delta`` for every event E.
 
     Unlike the epsilon of a budget this one may be zero.
     """
@@ -35,7 +35,7 @@ class Closeness:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GaussianPair:
-    """What is seen if the data set is A, and if it is B: two Gaussian vectors.
+    """Two Gaussian vectors: what is seen if the data set is A, and if it is B.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ class GaussianPair:
 
     @classmethod
     def of_number(cls, a: float, b: float, deviation: float) -> GaussianPair:
-        """One number with noise of the same deviation around a or b."""
+        """Build the pair of one number with equal noise around a or b."""
         root = np.array([[deviation]])
         return cls(np.array([a]), root, np.array([b]), root)
 
     @classmethod
     def of_matrix(cls, ratios: Array, eta: float) -> GaussianPair:
-        """``I + eta G`` against ``D (I + eta G)``, ``D = diag(sqrt ratios)``, row after row.
+        """Build ``I + eta G`` against ``D (I + eta G)``, ``D = diag(sqrt ratios)``, row by row.
 
         For roots ``T = U U^T`` the law of ``U (I + eta G)(I + eta G)^T U^T`` depends on T alone,
         so two of them may be turned until ``U_A^-1 U_B`` is symmetric. In its eigenvectors the
@@ -83,7 +83,7 @@ class GaussianPair:
 
     @classmethod
     def joined(cls, pairs: Sequence[GaussianPair]) -> GaussianPair:
-        """All of them seen at once, independently drawn."""
+        """Join independent pairs into one that shows all of them."""
         return cls(
             np.concatenate([pair.mean_a for pair in pairs]),
             block_diag(*(pair.root_a for pair in pairs)),
@@ -92,34 +92,30 @@ class GaussianPair:
         )
 
     def swapped(self) -> GaussianPair:
-        """The same pair with A and B exchanged."""
+        """Exchange A and B."""
         return GaussianPair(self.mean_b, self.root_b, self.mean_a, self.root_a)
-
-    def and_shift(self, sigma: float) -> GaussianPair:
-        """With one number more: noise of scale sigma around 0 for A, around 1 for B."""
-        return GaussianPair.joined([self, GaussianPair.of_number(0.0, 1.0, sigma)])
 
     # ------------------------------------------------------------------------------ using
 
     def draw(self, from_a: npt.ArrayLike, *, rng: np.random.Generator) -> Array:
-        """One vector (n, m) for each entry of `from_a` (n,): from A where True, else from B."""
+        """Draw a vector (n, m) per entry of `from_a` (n,): from A where True, else from B."""
         side = np.asarray(from_a, dtype=bool)[:, None]
         z = rng.standard_normal((side.size, self.mean_a.size))
         of_a = self.mean_a + z @ self.root_a.T
         return np.where(side, of_a, self.mean_b + z @ self.root_b.T)
 
     def loss(self, seen: Array) -> Array:
-        """Privacy loss ``ln p_A(v) - ln p_B(v)`` (n,) of each seen vector (n, m)."""
+        """Compute the privacy loss ``ln p_A(v) - ln p_B(v)`` (n,) of each seen vector (n, m)."""
         return _log_density(seen, self.mean_a, self.root_a) - _log_density(
             seen, self.mean_b, self.root_b
         )
 
     def losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """The losses of n draws from A."""
+        """Draw n vectors from A and compute their losses."""
         return self.loss(self.draw(np.ones(n, dtype=bool), rng=rng))
 
     def delta(self, epsilon: npt.ArrayLike) -> Array:
-        """``∫ max(p_A - e^epsilon p_B, 0)``, exactly: the least delta at this epsilon."""
+        """Compute ``∫ max(p_A - e^epsilon p_B, 0)``: the least delta at this epsilon."""
         covariances = self.root_a @ self.root_a.T, self.root_b @ self.root_b.T
         return np.asarray(
             gaussian_hockey_stick(
@@ -138,13 +134,13 @@ class PricedPair:
 
 
 def _log_density(seen: Array, mean: Array, root: Array) -> Array:
-    """Up to the constant that both sides share."""
+    """Compute the log density up to the constant that both sides share."""
     u = solve_triangular(root, (seen - mean).T, lower=True)
     return np.asarray(-0.5 * np.einsum("ij,ij->j", u, u) - np.log(np.diagonal(root)).sum())
 
 
 def directions(size: int, *, rng: np.random.Generator) -> list[Array]:
-    """Unit vectors to try: one axis, all axes alike, mixed signs, random; each with both signs."""
+    """Return unit vectors to try: one axis, all axes alike, mixed signs, random; both signs."""
     shapes = [np.eye(size)[0], np.ones(size)]
     if size > 1:
         shapes += [np.where(np.arange(size) % 2, -1.0, 1.0), rng.standard_normal(size)]

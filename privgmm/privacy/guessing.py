@@ -1,8 +1,8 @@
-"""How well two neighbouring data sets can be told apart, by what a plan draws.
+"""How well an attacker can distinguish two neighbouring data sets by what a plan draws.
 
-From (epsilon, delta) alone somebody who knows every other row may be right 73 % of the time at
-epsilon 1. The mechanisms that are run here are far better than that: `Sight` says what of them is
-known, and from it follows a `Tradeoff`, proved for every pair of neighbours, and its `ceiling`.
+From (epsilon, delta) alone, an attacker who knows every other row may be right 73 % of the time at
+epsilon 1. The mechanisms used here are far better than that: `Sight` describes what is known of
+them, and from it follows a `Tradeoff`, proved for every pair of neighbours, and its `ceiling`.
 
 Notes
 -----
@@ -10,8 +10,8 @@ Fix neighbours and let P, Q be the laws of all that is published. For a real eps
 
     H(epsilon) = sup over events E of P(E) - exp(epsilon) Q(E);
 
-H(0) is their total variation, and whoever guesses between the two, each with chance one half, is
-right with probability at most ``(1 + H(0)) / 2``. A test that says P under Q with chance a (a false
+H(0) is their total variation, and a guess between the two, each with chance one half, is right with
+probability at most ``(1 + H(0)) / 2``. A test that says P under Q with chance a (a false
 alarm) misses P with chance at least ``1 - H(epsilon) - exp(epsilon) a``, for every epsilon. Bounds
 ``delta(epsilon) >= H(epsilon)`` for both orders of the pair are all that a `Tradeoff` is made of.
 ``H(-epsilon)`` of a pair is ``1 - exp(-epsilon) (1 - H(epsilon))`` of the swapped pair, so
@@ -73,7 +73,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
+import scipy
 from scipy.special import ndtr
 
 from privgmm.arrays import Array, frozen
@@ -85,14 +85,17 @@ from privgmm.privacy.gaussian_account import discrete_mu_squared
 __all__ = ["Sight", "Tradeoff", "quadratic_variation", "response_curve"]
 
 _POINTS = 20
+"""Epsilons of a trade-off; chords between them lie above H, so any number of them is safe."""
 _NODES, _CHECKS = 121, 2001
+"""Losses at which the linear program poses the inequality, and at which `_certified` checks it."""
 _RIGHTMOST = 12.0
+"""Largest loss on the grid; `_certified` bounds what lies beyond, so any value is safe."""
 _ROUNDING = 1e-9
 """Added to every delta: far more than rounding, and than discrete noise adds to continuous."""
 _HOPELESS = 30.0
-"""Where so much is given away nothing is proved any more."""
+"""Largest mu and divergence for which a bound is computed; beyond, the trivial one is returned."""
 _SAFETY = 2.0
-"""Second derivatives between two neighbouring values may be so many times those at the values."""
+"""Factor by which second derivatives may be larger between two neighbouring values than at them."""
 
 
 # -------------------------------------------------------------------------------- trade-offs
@@ -100,7 +103,7 @@ _SAFETY = 2.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tradeoff:
-    """A bound on how well any two neighbouring data sets can be told apart.
+    """A bound on how well any two neighbouring data sets can be distinguished.
 
     Parameters
     ----------
@@ -133,8 +136,8 @@ class Tradeoff:
 
     @classmethod
     def of_budget(cls, budget: Budget) -> Tradeoff:
-        """All that (epsilon, delta) says: randomised response, shown openly with chance delta."""
-        # in exp(epsilon) it is a straight line down to delta
+        """Return all that (epsilon, delta) implies: randomised response, open with chance delta."""
+        # H is a straight line in exp(epsilon) from its value at 0 down to delta
         open_ = budget.delta + (1 - budget.delta) * math.tanh(budget.epsilon / 2)
         return cls(np.array([0.0, budget.epsilon]), np.array([open_, budget.delta]))
 
@@ -149,16 +152,19 @@ class Tradeoff:
         return (1 + self.variation) / 2
 
     def delta(self, epsilon: npt.ArrayLike) -> Array:
-        """The bound at any real epsilon: chords in ``exp(epsilon)``, and the last value beyond."""
+        """Bound delta at any real epsilon, by chords in ``exp(epsilon)``.
+
+        Beyond the last value the bound stays constant.
+        """
         wanted = np.asarray(epsilon, dtype=np.float64)
         size = np.minimum(np.abs(wanted), self.epsilons[-1])
         found = np.interp(np.exp(size), np.exp(self.epsilons), self.deltas)
-        # of the swapped pair, for which the same bound holds; beyond the last value as well
+        # negative epsilon: the formula of the swapped pair, for which the same bound holds
         swapped = 1 - np.exp(-np.abs(np.minimum(wanted, 0.0))) * (1 - found)
         return np.asarray(np.where(wanted >= 0, found, swapped))
 
     def missed(self, false_alarms: npt.ArrayLike) -> Array:
-        """The least chance to miss a change, for a test with this chance of a false alarm.
+        """Bound from below the chance to miss a change, given the chance of a false alarm.
 
         Convex, decreasing, and its own inverse.
         """
@@ -168,16 +174,12 @@ class Tradeoff:
         return np.asarray(np.maximum(np.maximum(steep, flat).max(axis=-1), 0.0))
 
     def and_also(self, other: Tradeoff) -> Tradeoff:
-        """Both bounds hold: the smaller one at every epsilon."""
+        """Combine two bounds that both hold: the smaller one at every epsilon."""
         levels = np.union1d(self.epsilons, other.epsilons)
         return Tradeoff(levels, np.minimum(self.delta(levels), other.delta(levels)))
 
-    def but_for(self, shortfall: float) -> Tradeoff:
-        """The same, with something that may go wrong with this probability."""
-        return Tradeoff(self.epsilons, self.deltas + shortfall)
-
     def behind(self, chances: npt.ArrayLike, shortfall: float) -> Tradeoff:
-        """The bound for a gate and, after a pass, this.
+        """Bound a gate that is followed by this after a pass.
 
         Parameters
         ----------
@@ -191,7 +193,7 @@ class Tradeoff:
         # a Gaussian of this mu would pass as unevenly
         scale = 2.5 * float(np.abs(high - low).max(initial=0.0))
         epsilons = np.union1d(self.epsilons, _levels(scale))
-        # where both pass for sure there is nothing but what follows
+        # if both pass for sure, only what follows the gate is seen
         deltas = np.maximum(self.delta(epsilons), shortfall)
         for a, b in ((low, high), (high, low)):
             levels = epsilons[:, None]
@@ -204,7 +206,7 @@ class Tradeoff:
 
 
 def _levels(scale: float) -> Array:
-    """Epsilons from 0 to where a loss of this size, or a Gaussian of this mu, is spent."""
+    """Choose epsilons from 0 to where a loss of this size, or a Gaussian of this mu, is spent."""
     steps = np.linspace(0, 1, _POINTS)
     return np.asarray(4.5 * max(scale, 1e-6) * steps * (0.4 + 0.6 * steps))
 
@@ -214,7 +216,7 @@ def _levels(scale: float) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """What an attacker sees of a release, or of several, by how it is known.
+    """The view of an attacker on one release or several, grouped by how it is known.
 
     Parameters
     ----------
@@ -244,7 +246,7 @@ class Sight:
 
     @classmethod
     def of_budget(cls, budget: Budget) -> Sight:
-        """What is known by its (epsilon, delta) alone."""
+        """Describe what is known by its (epsilon, delta) alone."""
         return cls(
             curve=response_curve(budget.epsilon),
             variation=math.tanh(budget.epsilon / 2),
@@ -253,10 +255,10 @@ class Sight:
 
     @classmethod
     def of_curves(cls, curves: Sequence[RenyiCurve], variation: float = 1.0) -> Sight:
-        """What is known by Rényi curves, those of Gaussian mechanisms exactly.
+        """Describe what is known by Rényi curves, those of Gaussian mechanisms exactly.
 
-        `variation` bounds the total variation of the others. Discrete noise so narrow that it says
-        nothing beside continuous noise counts by its curve.
+        `variation` bounds the total variation of the others. Discrete noise that is too narrow for
+        an exact price counts by its curve.
         """
         mu_squared, others = 0.0, []
         for curve in curves:
@@ -272,11 +274,11 @@ class Sight:
         return cls(mu_squared, whole, variation if others else 1.0)
 
     def tradeoff(self) -> Tradeoff:
-        """How well neighbours can be told apart by it."""
+        """Bound how well neighbours can be distinguished by this."""
         return _tradeoff(self)
 
     def and_then(self, other: Sight, *, shows_counts: bool = True) -> Sight:
-        """Both seen, the second perhaps in view of the first but under a price fixed before.
+        """Describe both seen; the second may depend on the first, its price may not.
 
         Parameters
         ----------
@@ -303,7 +305,7 @@ class Sight:
         )
 
     def with_counts(self) -> Sight:
-        """The same, if the noisy count of a gate were shown instead of its bit."""
+        """Replace the bit of a gate by its noisy count, which says more."""
         if self.count is None:
             return self
         bare = Sight(
@@ -335,7 +337,7 @@ def _tradeoff(sight: Sight) -> Tradeoff:
 
 
 def response_curve(epsilon: float) -> RenyiCurve:
-    """Randomised response at epsilon: the most that pure epsilon-privacy allows, at each order."""
+    """Price randomised response, the most that pure epsilon-privacy allows, at each order."""
     a = ORDERS
     likely = -math.log1p(math.exp(-epsilon))
     rare = likely - epsilon
@@ -344,7 +346,7 @@ def response_curve(epsilon: float) -> RenyiCurve:
 
 
 def _gaussian_delta(epsilon: Array, mu: float) -> Array:
-    """The least delta of Gaussian noise of ``1/mu`` sensitivities, at any real epsilon."""
+    """Compute the least delta of Gaussian noise of ``1/mu`` sensitivities at any real epsilon."""
     if mu == 0:
         return np.asarray(np.maximum(-np.expm1(np.minimum(epsilon, 1.0)), 0.0))
     scaled = epsilon / mu
@@ -357,7 +359,7 @@ def _gaussian_delta(epsilon: Array, mu: float) -> Array:
 
 
 def _basis(losses: Array) -> Array:
-    """The five functions (m, 5) of the loss whose means are known."""
+    """Compute the five functions (m, 5) of the loss whose means are known."""
     odds = np.exp(-losses)
     return np.stack(
         [
@@ -372,16 +374,16 @@ def _basis(losses: Array) -> Array:
 
 
 def _bends(losses: Array) -> Array:
-    """Sizes (m, 5) of their second derivatives."""
+    """Compute the sizes (m, 5) of the second derivatives of `_basis`."""
     odds = np.exp(-losses)
     return np.stack([0 * odds, odds, odds, np.abs(1 - losses) * odds, odds], axis=1)
 
 
 def _grid(scale: float, size: int) -> Array:
-    """Losses, densest around 0, which is among them.
+    """Place losses on a grid that contains 0 and is densest around it.
 
-    Farther right than the last nothing exceeds one, which the sum reaches there; farther left than
-    the first the sum increases, see `_certified`.
+    Beyond the last loss g is at most one, which the sum reaches there. Beyond the first one the sum
+    increases to the left, see `_certified`.
     """
     leftmost = min(max(20 * scale, 1.0), 6.0)
     half = size // 2
@@ -391,7 +393,7 @@ def _grid(scale: float, size: int) -> Array:
 
 
 def _after_curve(divergence: float, variation: float, mu: float, epsilon: float) -> float:
-    """A bound at `epsilon` for what has this divergence and variation, then a Gaussian."""
+    """Bound delta at `epsilon` for this divergence and variation, followed by a Gaussian."""
     scale = max(math.sqrt(2 * divergence), 1e-6)
     nodes = _grid(scale, _NODES)
     basis = _basis(nodes)
@@ -402,7 +404,7 @@ def _after_curve(divergence: float, variation: float, mu: float, epsilon: float)
     slope = np.array([0.0, 1.0, math.expm1(at_first), at_first, 0.0])
     least = _gaussian_delta(epsilon - nodes, mu)
     least[-1] = 1.0
-    found = linprog(
+    found = scipy.optimize.linprog(
         means,
         A_ub=np.concatenate([-basis / sizes[:, None], slope[None]]),
         b_ub=np.concatenate([-least / sizes, [0.0]]),
@@ -420,7 +422,7 @@ def _after_curve(divergence: float, variation: float, mu: float, epsilon: float)
 
 
 def _certified(y: Array, scale: float, mu: float, epsilon: float) -> float:
-    """By how much g exceeds the sum of the five functions anywhere, at most; 0 if nowhere.
+    """Bound by how much g exceeds the sum of the five functions anywhere; 0 if nowhere.
 
     Between two values the gap is no more than at the larger of them, and an eighth of the square of
     their distance times its second derivative: those of the five functions, and
@@ -451,7 +453,7 @@ def _certified(y: Array, scale: float, mu: float, epsilon: float) -> float:
 
 
 def quadratic_variation(variance: float, curvature: float) -> float:
-    """A bound on total variation along a path whose score is quadratic in normal numbers.
+    """Bound the total variation along a path whose score is quadratic in normal numbers.
 
     Parameters
     ----------
@@ -488,7 +490,7 @@ def quadratic_variation(variance: float, curvature: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _mean_size(k: float) -> float:
-    """The bound on ``E |X|`` for V = 1: sqrt(2/pi), and what ``Re f`` may lack of a normal's."""
+    """Bound ``E |X|`` for V = 1: sqrt(2/pi), plus what ``Re f`` may lack of a normal's."""
     t = np.geomspace(1e-3, 1e7, 20_001)
     normal = np.exp(-(t**2) / 2)
     largest = np.exp(-(t**2) / (2 + 8 * (k * t) ** 2))

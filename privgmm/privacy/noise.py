@@ -1,8 +1,8 @@
-"""Where randomness comes from, and the two laws the private tests draw from.
+"""Sources of randomness, and the two laws that differentially private tests draw from.
 
 By default noise is cryptographic and exact: OpenDP's samplers, which add no floating-point
 artefacts of their own. A seed or a NumPy Generator gives reproducible noise for teaching; it
-is not private, and whatever is made with it says so.
+protects no one, and each release made with it says so.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace
-from opendp.metrics import l1_distance, l2_distance
-from opendp.mod import enable_features
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
@@ -38,72 +34,70 @@ __all__ = [
 ]
 
 WholeArray = npt.NDArray[np.object_]
-"""Python integers, however large."""
-
-enable_features("contrib")
+"""Python integers of any size."""
 
 _LONGEST_TABLE = 1e4
 """Seeded draws of a discrete Gaussian up to this sigma come from a table of its law."""
 _WIDEST = 1e17
-"""Up to this sigma draws fit into 64 bits."""
+"""Up to this sigma draws fit into 64 bits: 2^63 is 92 of these deviations."""
 
 
 @runtime_checkable
 class Randomness(Protocol):
-    """What a mask draws: standard normals and uniform permutations."""
+    """A source of what a mask draws: standard normals and uniform permutations."""
 
     def normal(self, shape: int | tuple[int, ...]) -> Array:
-        """Independent standard normal draws."""
+        """Draw independent standard normal numbers."""
         ...
 
     def permutation(self, n: int) -> IntArray:
-        """A uniformly random order of 0..n-1."""
+        """Draw a uniformly random order of 0..n-1."""
         ...
 
 
 @runtime_checkable
 class NoiseSource(Randomness, Protocol):
-    """Everything a release draws."""
+    """A source of everything that a release draws."""
 
     @property
     def seeded(self) -> bool:
-        """True if the draws can be repeated, hence are not private."""
+        """Whether the draws can be repeated and therefore protect no one."""
         ...
 
     def normal(self, shape: int | tuple[int, ...]) -> Array:
-        """Independent standard normal draws."""
+        """Draw independent standard normal numbers."""
         ...
 
     def laplace(self, scale: float, size: int) -> Array:
-        """Independent Laplace draws of the given scale."""
+        """Draw independent Laplace numbers of the given scale."""
         ...
 
     def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Independent discrete Gaussian draws: ``P(z) ~ exp(-z^2 / 2 sigma^2)``."""
+        """Draw independent discrete Gaussians: ``P(z) ~ exp(-z^2 / 2 sigma^2)``."""
         ...
 
     def permutation(self, n: int) -> IntArray:
-        """A uniformly random order of 0..n-1."""
+        """Draw a uniformly random order of 0..n-1."""
         ...
 
     def seed(self) -> int:
-        """A fresh 64-bit seed, for randomness that need not stay secret (blocks, learners)."""
+        """Draw a 64-bit seed for randomness that need not stay secret (blocks, learners)."""
         ...
 
 
 RandomState: TypeAlias = "NoiseSource | np.random.Generator | int | None"
 
-_LEVEL_SIGMA, _LEVEL_BITS = 2.0**55, 52
+_LEVEL_SIGMA, _LEVEL_BITS = 2.0**55, 52  # deviation and width of a level; proof in `fine_normal`
 
 
 def fine_normal(rng: Randomness, shape: tuple[int, ...], bits: int) -> tuple[WholeArray, int]:
-    """Normal draws far finer than floating point holds: ``integers 2^-unit``, exactly.
+    """Draw normal numbers finer than floating point holds: ``integers 2^-unit``, exactly.
 
     Parameters
     ----------
     rng : Randomness
-        A `NoiseSource` is asked for discrete Gaussians. Whatever else only has normal draws (a
-        source that is silent, or scripted) gives those, as they are.
+        A `NoiseSource` draws discrete Gaussians. Any other source has only normal draws (a silent
+        or scripted one, for example), which are used as they are.
     shape : tuple of int
     bits : int
         The draws are multiples of at most ``2^-bits``.
@@ -137,23 +131,34 @@ def fine_normal(rng: Randomness, shape: tuple[int, ...], bits: int) -> tuple[Who
 
 
 def whole_parts(values: npt.ArrayLike) -> tuple[WholeArray, WholeArray]:
-    """Integers m and e with ``value = m 2^e``, exactly, for every number of an array."""
+    """Split every number exactly into integers m and e with ``value = m 2^e``."""
     fractions, exponents = np.frexp(np.asarray(values, dtype=np.float64))
     mantissas = np.ldexp(fractions, 53).astype(np.int64)
     return mantissas.astype(np.object_), (exponents - 53).astype(np.object_)
 
 
 @functools.cache
+def _opendp() -> Any:
+    """Load OpenDP when noise is first drawn: planning does without it."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp
+
+
+@functools.cache
 def _opendp_gaussian(kind: type, sigma: float) -> Any:
+    dp = _opendp()
     # 64 bits: the default of 32 would cut wide noise off
-    domain = atom_domain(T="i64") if kind is int else atom_domain(T=float, nan=False)
-    return make_gaussian(vector_domain(domain), l2_distance(T=float), scale=sigma)
+    domain = dp.atom_domain(T="i64") if kind is int else dp.atom_domain(T=float, nan=False)
+    return dp.m.make_gaussian(dp.vector_domain(domain), dp.l2_distance(T=float), scale=sigma)
 
 
 @functools.cache
 def _opendp_laplace(scale: float) -> Any:
-    domain = vector_domain(atom_domain(T=float, nan=False))
-    return make_laplace(domain, l1_distance(T=float), scale=scale)
+    dp = _opendp()
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    return dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,31 +167,31 @@ class SecureNoise:
 
     @property
     def seeded(self) -> bool:
-        """Never: these draws cannot be repeated."""
+        """Always false: these draws cannot be repeated."""
         return False
 
     def normal(self, shape: int | tuple[int, ...]) -> Array:
-        """Independent standard normal draws."""
+        """Draw independent standard normal numbers."""
         size = math.prod(shape) if isinstance(shape, tuple) else shape
         draws: list[float] = _opendp_gaussian(float, 1.0)([0.0] * size) if size else []
         return np.asarray(draws, dtype=np.float64).reshape(shape)
 
     def laplace(self, scale: float, size: int) -> Array:
-        """Independent Laplace draws of the given scale."""
+        """Draw independent Laplace numbers of the given scale."""
         return np.asarray(_opendp_laplace(float(scale))([0.0] * size), dtype=np.float64)
 
     def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Independent discrete Gaussian draws, in exact integer arithmetic."""
+        """Draw independent discrete Gaussians, in exact integer arithmetic."""
         return np.asarray(_opendp_gaussian(int, float(sigma))([0] * size), dtype=np.int64)
 
     def permutation(self, n: int) -> IntArray:
-        """A uniformly random order of 0..n-1."""
+        """Draw a uniformly random order of 0..n-1."""
         order = list(range(n))
         secrets.SystemRandom().shuffle(order)
         return np.asarray(order, dtype=np.int64)
 
     def seed(self) -> int:
-        """64 fresh bits."""
+        """Draw 64 fresh bits from the system's entropy."""
         return secrets.randbits(64)
 
 
@@ -198,19 +203,19 @@ class SeededNoise:
 
     @property
     def seeded(self) -> bool:
-        """Always: whoever knows the seed knows the noise."""
+        """Always true: anyone who knows the seed knows the noise."""
         return True
 
     def normal(self, shape: int | tuple[int, ...]) -> Array:
-        """Independent standard normal draws."""
+        """Draw independent standard normal numbers."""
         return self.generator.standard_normal(shape)
 
     def laplace(self, scale: float, size: int) -> Array:
-        """Independent Laplace draws of the given scale."""
+        """Draw independent Laplace numbers of the given scale."""
         return self.generator.laplace(scale=scale, size=size)
 
     def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Independent discrete Gaussian draws, by inverting the cumulative law.
+        """Draw independent discrete Gaussians by inverting the cumulative law.
 
         For a sigma above 1e4 a table of the law would be too long, and they are rounded normal
         draws instead, whose law differs from it by less than 1e-9 in total variation. Seeded
@@ -223,20 +228,20 @@ class SeededNoise:
         return self.generator.choice(law.support, size=size, p=law.probabilities)
 
     def permutation(self, n: int) -> IntArray:
-        """A uniformly random order of 0..n-1."""
+        """Draw a uniformly random order of 0..n-1."""
         return self.generator.permutation(n).astype(np.int64)
 
     def seed(self) -> int:
-        """64 bits from the generator."""
+        """Draw 64 bits from the generator."""
         return int(self.generator.integers(2**64, dtype=np.uint64))
 
 
 def noise_source(rng: RandomState) -> NoiseSource:
-    """Cryptographic noise for None; seeded noise for a seed or Generator; a source as it is."""
+    """Return secure noise for None, seeded noise for a seed or Generator, a source as it is."""
     if rng is None:
         return SecureNoise()
     if isinstance(rng, SecureNoise | SeededNoise):
-        # what is asked most often, and told more quickly than by the protocol
+        # the most frequent case; `isinstance` with a protocol is slow
         return rng
     if isinstance(rng, np.random.Generator):
         return SeededNoise(rng)
@@ -247,7 +252,8 @@ def noise_source(rng: RandomState) -> NoiseSource:
     if isinstance(rng, NoiseSource):
         return rng
     raise InvalidInput(
-        f"rng must be None (private), a seed or a numpy Generator, got {type(rng).__name__}"
+        "rng must be None (cryptographic noise), a seed or a numpy Generator, got "
+        f"{type(rng).__name__}"
     )
 
 
@@ -292,12 +298,12 @@ class TruncatedLaplace:
         return 1 / (2 * self.scale * -math.expm1(-self.bound / self.scale))
 
     def pdf(self, x: npt.ArrayLike) -> Array:
-        """Density."""
+        """Compute the density."""
         size = np.abs(np.asarray(x, dtype=np.float64))
         return np.where(size <= self.bound, self.height * np.exp(-size / self.scale), 0.0)
 
     def cdf(self, x: npt.ArrayLike) -> Array:
-        """Cumulative probability."""
+        """Compute the cumulative probability."""
         y = np.clip(np.asarray(x, dtype=np.float64), -self.bound, self.bound)
         # e^(-|y|/lambda) - e^(-A/lambda) without cancellation: exactly zero at the bound
         excess = self._edge * np.expm1((self.bound - np.abs(y)) / self.scale)
@@ -309,7 +315,7 @@ class TruncatedLaplace:
         return math.exp(-self.bound / self.scale)
 
     def sample(self, size: int, *, rng: RandomState = None) -> Array:
-        """Exact draws: Laplace noise, thrown again while it falls outside [-A, A]."""
+        """Draw exactly: Laplace noise, drawn again while it falls outside [-A, A]."""
         source = noise_source(rng)
         kept = np.empty(0)
         while kept.size < size:
@@ -349,23 +355,23 @@ class DiscreteGaussian:
         return np.asarray(np.cumsum(self.probabilities[::-1])[::-1], dtype=np.float64)
 
     def survival(self, z: int) -> float:
-        """``P(Z >= z)``."""
+        """Compute ``P(Z >= z)``."""
         index = z - int(self.support[0])
         if index <= 0:
             return 1.0
         return float(self._survival[index]) if index < self.support.size else 0.0
 
     def upper_point(self, delta: float) -> int:
-        """The smallest integer theta with ``P(Z >= theta) <= delta``."""
+        """Find the smallest integer theta with ``P(Z >= theta) <= delta``."""
         positive(delta, "delta", below=1.0)
         return int(self.support[int(np.argmax(self._survival <= delta))])
 
     def sample(self, size: int, *, rng: RandomState = None) -> IntArray:
-        """Exact draws."""
+        """Draw exactly, from the given source of noise."""
         return noise_source(rng).discrete_gaussian(self.sigma, size)
 
 
 @functools.lru_cache(maxsize=16)
 def _tabulated(sigma: float) -> DiscreteGaussian:
-    """The same law again and again: its table is made once."""
+    """Return the discrete Gaussian of this sigma, with its table made only once."""
     return DiscreteGaussian(sigma)

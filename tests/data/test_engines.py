@@ -1,4 +1,4 @@
-"""Engines: whichever does the work, and whatever happens to its workers, nothing changes."""
+"""Engines: neither their kind nor the fate of their workers changes a result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
 
 N = 60_000
 TRUTH = Mixture([0.4, 0.6], [[-4, 0], [4, 0]], [[[2, 0.8], [0.8, 1]], [[1, -0.5], [-0.5, 1.5]]])

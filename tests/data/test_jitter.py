@@ -40,13 +40,13 @@ def test_the_noise_is_uniform_with_the_width_asked_for() -> None:
 
 
 def test_a_changed_row_changes_that_row_alone() -> None:
-    """The rule of privacy: neighbours stay neighbours, whatever the noise."""
+    """Neighbours stay neighbours for every noise, which is what privacy needs."""
     rows = np.random.default_rng(3).integers(0, 9, size=(40, 2)).astype(float)
     other = rows.copy()
     other[17] = [1e6, -3.0]
     same = (jittered(rows, 1.0, rng=4) == jittered(other, 1.0, rng=4)).all(axis=1)
     assert np.flatnonzero(~same).tolist() == [17]
-    # and the noise at a position does not hang on the widths of other columns either
+    # and the noise at a position does not depend on the widths of other columns either
     assert np.array_equal(
         jittered(rows, [1.0, 0.0], rng=4)[:, 0], jittered(rows, [1.0, 3.0], rng=4)[:, 0]
     )
@@ -92,13 +92,13 @@ def test_fresh_noise_is_cryptographic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def people(first: int) -> tuple[bytes, int]:
-    """Whole minutes of 2,000 persons, the first of whom has so many rows; and where the rest is."""
+    """Whole minutes of 2,000 persons; `first` rows belong to the first, and the others follow."""
     rest = [f"{who},{who % 90}" for who in range(1, 2_000)]
     return "\n".join(["who,minutes", *["0,30"] * first, *rest]).encode(), first
 
 
 def others(first: int) -> float:
-    """The noise of everybody but the first person, summed up in a pattern that an attacker likes.
+    """The noise of all persons but the first, summed up in a pattern that an attacker likes.
 
     With noise fixed by position the pattern is the one that this noise itself has.
     """
@@ -109,10 +109,10 @@ def others(first: int) -> float:
     return float(pattern @ noise)
 
 
-def test_one_more_row_of_a_person_moves_nobody_else() -> None:
+def test_one_more_row_of_a_person_moves_no_one_else() -> None:
     """The law of what others contribute is the same, however many rows a person has.
 
-    A fixed seed gives noise by position: one row more shifts everybody, and this sum, at most 1
+    A fixed seed gives noise by position: one more row shifts all others, and this sum, at most 1
     apart by right, is 500 in one data set and about 0 in the other.
     """
     few, many = ([others(first) for _ in range(60)] for first in (1, 2))

@@ -31,7 +31,7 @@ from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
-from privgmm.release import Release, join_sketch, prepare, release
+from privgmm.releases import Release, join_sketch, prepare, release
 from privgmm.stages.agreement.stage import PreparedAgreement
 from privgmm.stages.sketch.features import SketchShape, WaveTask, integer_sensitivity
 from privgmm.stages.sketch.frame import Frame
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for i, (first, last) in enumerate(itertools.pairwise(edges)):
         part = TABLE.slice(first, last - first)
         pq.write_table(part, place / f"{i}.parquet", row_group_size=1_500 + 700 * i)
-    (place / "_SUCCESS").write_text("written by whoever wrote the folder")
+    (place / "_SUCCESS").write_text("written by another program")
     return place
 
 
@@ -425,7 +425,7 @@ def test_what_cannot_be_meant_is_said(
 
 
 def test_a_filtered_dataset_is_refused(folder: Path) -> None:
-    """Which rows there are would hang on values."""
+    """Which rows there are would depend on values."""
     dataset = pads.dataset(str(folder), format="parquet").filter(pads.field("a") > 0)
     with pytest.raises(InvalidInput, match="filtered"):
         row_source(dataset, ["a", "b"])

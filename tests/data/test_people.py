@@ -1,4 +1,4 @@
-"""Persons: their rows lie together, and nobody is summed or dealt twice."""
+"""Persons: their rows lie together, and no one is summed or dealt twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Step
 from privgmm.data.people import (
     ArrayPeople,
-    Task,
+    PersonSum,
     one_person,
     person_order,
     person_places,
@@ -21,7 +21,7 @@ from privgmm.data.people import (
 from privgmm.data.tables import label_texts
 
 
-class Census(Task):
+class Census(PersonSum):
     """Counts persons and rows, and adds up the rows as whole numbers."""
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
@@ -30,7 +30,7 @@ class Census(Task):
         return np.array([starts.size - 1, len(rows), int(rows.sum())], dtype=np.int64)
 
 
-class Averages(Task):
+class Averages(PersonSum):
     """The rounded averages of persons, added up."""
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
@@ -48,7 +48,7 @@ def test_rows_of_a_person_lie_together() -> None:
     assert rows[:, 0].tolist() == [1, 3, 2, 0, 4, 5]
 
 
-def test_a_number_that_nobody_has_is_nobody() -> None:
+def test_a_number_without_rows_is_no_person() -> None:
     people = ArrayPeople.of(np.arange(3.0)[:, None], np.array([5, 0, 5]))
     assert len(people) == 2
     assert people.take(np.array([0, 1])).positions.tolist() == [1, 0]
@@ -121,8 +121,8 @@ def test_each_of_a_persons_rows_is_chosen_equally_often() -> None:
     assert chisquare(np.bincount(seen, minlength=4)).pvalue > 6.3e-5
 
 
-def test_persons_are_in_a_random_order_that_hangs_on_no_other_person() -> None:
-    """Everybody's place is their own: a person who is replaced moves nobody past another."""
+def test_persons_are_in_a_random_order_that_depends_on_no_other_person() -> None:
+    """A place depends on its person alone: replacing one person keeps the order of the others."""
     names = np.array([f"p{i}" for i in range(40)], dtype=object)
     firsts = []
     for seed in range(2_000):

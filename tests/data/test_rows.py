@@ -29,7 +29,7 @@ from privgmm.data.source import checked_groups
 from privgmm.errors import InvalidInput
 from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.planner import calibrate
-from privgmm.release import release
+from privgmm.releases import release
 
 N = 9_000
 ROWS: Array = np.random.default_rng(1).standard_normal((N, 2))
@@ -136,7 +136,7 @@ def test_tables_in_memory(make: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("make", MIXED.values(), ids=MIXED.keys())
-def test_columns_are_chosen_and_persons_told_apart(make: Callable[[], Any]) -> None:
+def test_columns_are_chosen_and_persons_distinguished(make: Callable[[], Any]) -> None:
     table = make()
     source = row_source(table, ["v", "u"])
     check_source(source, ROWS[:, ::-1], ("v", "u"))
@@ -195,7 +195,7 @@ def test_files_are_read_as_they_were_by_name_and_by_content(
         check_source(source, ROWS, ("u", "v"))
         assert source.columns == load_table(named, columns=["u", "v"]).columns
         assert source.fingerprint == file_fingerprint(content)
-        # whichever columns are used, the people are the same
+        # the people are the same for every choice of columns
         assert source.choose(["u"]).fingerprint == source.fingerprint
         assert row_source(named, ["v"]).fingerprint == source.fingerprint
     assert row_source(path, ["u"]).name == "people.data"
@@ -315,7 +315,7 @@ def test_checks() -> None:
     assert checked_source(ROWS, 2).rows() is ROWS, "what is fit for use is not copied"
     with pytest.raises(InvalidInput, match="2 columns, the plan is for 3: choose"):
         checked_source(ROWS, 3)
-    # the shape is told before the gaps: with other columns there may be none
+    # an error names the shape before the gaps: with other columns there may be none
     with pytest.raises(InvalidInput, match="2 columns"):
         checked_source(ROWS * np.nan, 3)
     gaps = ROWS.copy()

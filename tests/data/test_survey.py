@@ -1,4 +1,4 @@
-"""What the columns of a file are like, told in CSV and Parquet alike."""
+"""The survey of columns agrees between CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from privgmm.data.datasets import load_table
-from privgmm.data.survey import Column, rows_with_gaps, survey
+from privgmm.data.survey import FileColumn, rows_with_gaps, survey
 from privgmm.data.tables import numbers_with_gaps, read_table
 from privgmm.errors import InvalidInput
 from privgmm.records.notebook import FileRows
@@ -45,11 +45,11 @@ FILES = pytest.mark.parametrize("data", [_csv(), _parquet()], ids=["csv", "parqu
 @FILES
 def test_every_column_is_judged_by_itself(data: bytes) -> None:
     assert survey(data) == (
-        Column("nr", "numbers", numbers_rows=True, whole=True),
-        Column("height", "numbers", gaps=(3, 7)),
-        Column("weight", "numbers", gaps=(7, 8)),
-        Column("flag", "numbers", constant=True),
-        Column("age", "numbers", whole=True),
+        FileColumn("nr", "numbers", numbers_rows=True, whole=True),
+        FileColumn("height", "numbers", gaps=(3, 7)),
+        FileColumn("weight", "numbers", gaps=(7, 8)),
+        FileColumn("flag", "numbers", constant=True),
+        FileColumn("age", "numbers", whole=True),
     )
 
 
@@ -71,7 +71,7 @@ def test_dropping_leaves_the_complete_rows_as_they_were(data: bytes) -> None:
     kept = read_table(data, columns=names, drop_gaps=True).rows
     assert len(kept) == len(whole) - 3
     assert np.array_equal(kept, whole[np.isfinite(whole).all(axis=1)])
-    # nobody's row is dropped unasked, nor where the columns taken have no gap
+    # no row is dropped unasked, nor where the columns taken have no gap
     with pytest.raises(InvalidInput, match="2 missing"):
         read_table(data, columns=names)
     assert len(read_table(data, columns=["age"], drop_gaps=True).rows) == len(whole)

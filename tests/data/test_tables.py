@@ -1,4 +1,4 @@
-"""A table's shape does not hang on what single cells hold; what was read is said, or refused."""
+"""A table's shape does not depend on single cells; what was read is said, or refused."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ cells = st.one_of(
 def test_one_cell_never_changes_the_shape_of_a_table(
     cell: str, row: int, column: int, mark: str, named: bool, careful: bool, chosen: bool
 ) -> None:
-    """Whatever one person writes: the table is the same around them, or it is refused."""
+    """One person may write anything: the other rows stay the same, or the table is refused."""
     rows: list[list[Any]] = [list(line) for line in GOOD]
     rows[row][column] = cell
     names = NAMES if named else None
@@ -111,7 +111,7 @@ def test_a_column_with_one_word_is_not_dropped() -> None:
     said = str(refusal.value)
     assert "column 'weight' mixes numbers and text" in said
     assert "data row 31 (line 32) holds 'n.a., see note'" in said
-    # whoever names columns decides, and then no cell of another column has a say
+    # a caller who names columns decides: cells of other columns have no influence
     chosen = load_table(written(rows).encode(), columns=["height", "score"])
     assert chosen.rows.tolist() == [[a, c] for a, _, c in GOOD * 25]
 
@@ -146,9 +146,9 @@ def test_one_decimal_comma_is_no_other_table() -> None:
         load_table(b"a;b\n1,5;2\n", decimal=".")
     assert load_table(b"a;b\n1,5;2\n", decimal=",").rows.tolist() == [[1.5, 2.0]]
     for cell in ("1_5", "\uff11\uff15", "1.5.2"):
-        with pytest.raises(InvalidInput, match=r"column 'b' mixes numbers") as told:
+        with pytest.raises(InvalidInput, match=r"column 'b' mixes numbers") as refused:
             load_table(f"a,b\n1,2\n1,{cell}\n".encode())
-        assert "decimal" not in str(told.value)
+        assert "decimal" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_quote_swallows_no_rows(last: str) -> None:
         load_table(content.encode(), columns=["a"])
 
 
-def test_names_do_not_hang_on_bytes_further_down() -> None:
+def test_names_do_not_depend_on_bytes_further_down() -> None:
     """One cell that is no UTF-8 made Latin-1 of all names."""
     plain = "größe,name\n1,Ann\n2,Bob\n".encode()
     odd = "größe,name\n1,Ann\n2,".encode() + "Zoë\n".encode("latin-1")
@@ -191,7 +191,7 @@ def test_numbers_are_read_cell_by_cell() -> None:
             load_table(f"a\n1\n{odd}\n".encode())
 
 
-def test_missing_values_are_not_told_to_drop_rows() -> None:
+def test_the_remedy_for_missing_values_does_not_drop_rows() -> None:
     for content in (b"a,b\n1,2\n,3\n", pd.DataFrame({"a": [1.0, np.nan], "b": [2.0, 3.0]})):
         with pytest.raises(InvalidInput) as refusal:
             row_source(content).rows()
@@ -346,7 +346,7 @@ def test_identifiers_are_pointed_out_by_their_names(name: str) -> None:
     content = f"{name},v\n7,1\n9,2\n".encode()
     with pytest.warns(SuspectColumn, match="looks like a number of rows or persons"):
         source = row_source(content)
-    # whoever names it has decided, and so has who says that it tells persons apart
+    # a caller who names the column has decided, also by naming it as the column of persons
     called = source.columns[0]
     assert row_source(content, [called, "v"]).columns == (called, "v")
     assert row_source(content, without=[called]).columns == ("v",)

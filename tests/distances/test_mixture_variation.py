@@ -221,8 +221,8 @@ def test_far_groups_add_up(d: int) -> None:
                 np.concatenate([a.covariances, b.covariances]),
             )
 
-        def beside(share: float, which: int) -> float:
-            """Total variation within each place, against a component nobody touches."""
+        def within_place(share: float, which: int) -> float:
+            """Total variation within each place, against a component far from both."""
             a, b = (near, far)[which]
             rest = np.full((1, d), -1e4)
 
@@ -237,7 +237,7 @@ def test_far_groups_add_up(d: int) -> None:
             return float(mixture_tv(padded(a), padded(b)))
 
         found = mixture_tv(joined(0.25, 0), joined(0.25, 1))
-        expected = beside(0.25, 0) + beside(0.75, 1)
+        expected = within_place(0.25, 0) + within_place(0.75, 1)
         assert found.value == pytest.approx(expected, abs=1e-11)
         assert found.half_width < 1e-11
 

@@ -13,8 +13,8 @@ from privgmm.arrays import Array
 from privgmm.distances.matching import bottleneck_matching
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
-from privgmm.learners.em.ascent import climb
-from privgmm.learners.em.fitting import warm
+from privgmm.learners.em.ascent import accelerated_em
+from privgmm.learners.em.fitting import warm_em
 from privgmm.learners.kernels import CHUNK, FITTED, e_and_m, whiten
 from privgmm.learners.learner import block_seeds
 from privgmm.mixture import Mixture
@@ -144,7 +144,7 @@ def test_one_climb_step_is_the_textbook_m_step(k: int, d: int, prior: float) -> 
     x = flat(points, n, d)
     start = asymmetric_mixture(k, d, separation=1.0, seed=7)
     weights, means, roots = start.weights.copy(), start.means.copy(), start.cholesky.copy()
-    climb(points, n, weights, means, roots, 1, 1, 1e-7, prior, np.empty(0))
+    accelerated_em(points, n, weights, means, roots, 1, 1, 1e-7, prior, np.empty(0))
 
     posterior = np.exp(start.log_joint(x) - start.log_density(x)[:, None])
     counts = posterior.sum(axis=0)
@@ -174,7 +174,7 @@ def test_likelihood_never_falls(plain: int, prior: float) -> None:
         weights, means = np.full(k, 1 / k), x[:k].copy()
         roots = np.repeat(np.eye(d)[None] * 0.7, k, axis=0)
         trace = np.full(200, np.nan)
-        last = climb(points, n, weights, means, roots, plain, 200, tol, prior, trace)
+        last = accelerated_em(points, n, weights, means, roots, plain, 200, tol, prior, trace)
         trace = trace[~np.isnan(trace)]
         assert len(trace) > 5
         assert (np.diff(trace) >= -1e-3 * tol * n).all()
@@ -195,7 +195,7 @@ def test_acceleration_reaches_the_optimum_of_plain_em(separation: float) -> None
         weights = mixture.weights.copy()
         means = (mixture.means - mean) @ inverse.T
         roots = np.tril(inverse @ mixture.cholesky)
-        climb(points, n, weights, means, roots, plain, passes, 1e-9, 0.0, np.empty(0))
+        accelerated_em(points, n, weights, means, roots, plain, passes, 1e-9, 0.0, np.empty(0))
         ends.append(Mixture.from_roots(weights, means, np.tril(roots)))
     assert_close(ends[0], ends[1], 1e-3)
 
@@ -320,9 +320,9 @@ def test_more_restarts_never_lose_on_average() -> None:
 
 
 def misfit(points: Array, n: int, weights: Array, means: Array, roots: Array) -> float:
-    """What a climb of no passes returns."""
+    """What `accelerated_em` with no passes returns."""
     start = weights.copy(), means.copy(), roots.copy()
-    return float(climb(points, n, *start, 0, 0, 1e-7, 0.0, np.empty(0)))
+    return float(accelerated_em(points, n, *start, 0, 0, 1e-7, 0.0, np.empty(0)))
 
 
 def test_misfit_is_the_textbook_skewness_and_kurtosis() -> None:
@@ -479,4 +479,4 @@ def test_fit_says_what_to_do() -> None:
 def test_no_blocks_is_no_fits() -> None:
     fits = EM(2).fit_blocks(np.empty((0, 100, 2)), rng=0)
     assert len(fits) == 0
-    warm()
+    warm_em()

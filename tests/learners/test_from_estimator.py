@@ -26,7 +26,8 @@ from privgmm.learners.em import EM
 from privgmm.learners.from_estimator import FromEstimator, full_covariances
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
+from privgmm.stages.agreement.stage import AgreementView
 from tests.learners.learner_contract import asymmetric_mixture, check_learner, same_fit
 
 TRUTH = Mixture(
@@ -145,7 +146,7 @@ def test_wrong_shapes_are_named(covariances: Array, kind: str | None, message: s
 
 
 class Plain:
-    """Not of scikit-learn: no get_params, a random state all the same."""
+    """Not of scikit-learn: it has a random state, but no get_params."""
 
     def __init__(self, n_components: int = 2, random_state: int | None = None) -> None:
         self.n_components = n_components
@@ -228,7 +229,7 @@ def test_what_goes_wrong_stays_with_its_block(how: str, reason: str) -> None:
     learner = FromEstimator(Broken(how))
     fits, reasons = learner.fit_blocks_with_reasons(blocks, rng=8)
     assert not fits.ok.any()
-    assert all(reason in told for told in reasons), reasons
+    assert all(reason in given for given in reasons), reasons
     with pytest.raises(InvalidInput, match=r"allow no fit of . components .*settings of Broken"):
         learner.fit(blocks[0])
 
@@ -261,7 +262,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
         self.clusters = clusters
         self.n_components = n_components
 
-    def fit(self, X: Array, y: Any = None) -> Nested:  # noqa: ARG002 - scikit-learn's signature
+    def fit(self, X: Array, y: Any = None) -> Nested:
         part = clone(self.clusters).fit(X)
         counts = np.bincount(part.labels_, minlength=self.n_components)
         self.weights_ = counts / counts.sum()
@@ -366,7 +367,10 @@ def test_a_release_with_it_equals_a_release_with_em() -> None:
     ours = release(rows, plan, rng=1)
     assert isinstance(theirs.result, Release)
     assert isinstance(ours.result, Release)
-    assert theirs.curator.statistic == ours.curator.statistic
+    assert (
+        theirs.curator.view(AgreementView).verdict.statistic
+        == ours.curator.view(AgreementView).verdict.statistic
+    )
     assert dist_gmm(theirs.result.mixture, TRUTH) < 0.2
 
 

@@ -12,8 +12,8 @@ from privgmm.distances.matching import bottleneck_matching
 from privgmm.distances.parameters import dist_param
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
-from privgmm.learners.moments.estimation import Features
-from privgmm.learners.moments.fitting import MOST_COMPONENTS, Moments, warm
+from privgmm.learners.moments.estimation import FeatureFamily
+from privgmm.learners.moments.fitting import MOST_COMPONENTS, Moments, warm_moments
 from privgmm.mixture import Mixture
 from tests.learners.learner_contract import (
     DEGENERATE_REASONS,
@@ -22,7 +22,7 @@ from tests.learners.learner_contract import (
     degenerate_blocks,
 )
 
-FAMILIES: tuple[Features, ...] = ("fourier", "hermite")
+FAMILIES: tuple[FeatureFamily, ...] = ("fourier", "hermite")
 
 
 def worst_error(fit: Mixture, truth: Mixture) -> float:
@@ -42,7 +42,7 @@ def worst_error(fit: Mixture, truth: Mixture) -> float:
 
 
 def labelled_fit(rows: Array, labels: IntArray) -> Mixture:
-    """What would be fitted if the labels were known: nobody can do much better."""
+    """What would be fitted if the labels were known: no learner does much better."""
     d = rows.shape[1]
     parts = [rows[labels == j] for j in np.unique(labels)]
     return Mixture(
@@ -73,12 +73,12 @@ def unlike(d: int, *, weight: float, separation: float, seed: int = 0) -> Mixtur
 @pytest.mark.parametrize(
     ("d", "features"), [(1, "fourier"), (2, "fourier"), (2, "hermite"), (5, "fourier")]
 )
-def test_contract_of_two_components(d: int, features: Features) -> None:
+def test_contract_of_two_components(d: int, features: FeatureFamily) -> None:
     check_learner(Moments(2, features=features), asymmetric_mixture(2, d, separation=6), n_rows=400)
 
 
 @pytest.mark.parametrize("features", FAMILIES)
-def test_contract_of_moments_alone(features: Features) -> None:
+def test_contract_of_moments_alone(features: FeatureFamily) -> None:
     truth = asymmetric_mixture(2, 2, separation=6)
     check_learner(Moments(2, features=features, polish=0), truth, n_blocks=3, n_rows=500)
 
@@ -194,7 +194,7 @@ def test_what_is_beyond_moments_alone_is_said() -> None:
 @pytest.mark.study
 @pytest.mark.parametrize("features", FAMILIES)
 @pytest.mark.parametrize("case", CASES)
-def test_moments_with_a_hundred_thousand_rows(case: str, features: Features) -> None:
+def test_moments_with_a_hundred_thousand_rows(case: str, features: FeatureFamily) -> None:
     truth = CASES[case]
     rows, labels = truth.sample_with_labels(100_000, rng=11)
     floor = worst_error(labelled_fit(rows, labels), truth)
@@ -254,7 +254,7 @@ def test_options_are_checked(options: dict[str, Any], named: str) -> None:
 def test_fit_says_what_to_do() -> None:
     with pytest.raises(InvalidInput, match="drop columns"):
         Moments(2).fit(np.ones((50, 2)), rng=0)
-    with pytest.raises(InvalidInput, match="two rows a parameter"):
+    with pytest.raises(InvalidInput, match="two rows per parameter"):
         Moments(2).fit(np.eye(4), rng=0)
     with pytest.raises(InvalidInput, match="blocks"):
         Moments(2).fit_blocks(np.zeros((3, 4)), rng=0)
@@ -262,4 +262,4 @@ def test_fit_says_what_to_do() -> None:
 
 def test_no_blocks_is_no_fits() -> None:
     assert len(Moments(2).fit_blocks(np.empty((0, 100, 2)), rng=0)) == 0
-    warm()
+    warm_moments()

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
-from privgmm.learners.moments.equations import Parts, imprecision, solve, weighting
+from privgmm.learners.moments.equations import MixtureParts, imprecision, match_moments, weighting
 from privgmm.learners.moments.estimation import mean_log_density
 from privgmm.learners.moments.features import Family, fourier, hermite
-from privgmm.learners.moments.hierarchy import descend, is_hidden
-from privgmm.learners.moments.projections import aim, completed, directions
+from privgmm.learners.moments.hierarchy import fits_by_clusters, is_hidden
+from privgmm.learners.moments.projections import aim, completed, non_gaussian_directions
 from privgmm.learners.moments.reconstruction import Gathered, gather, reconstruct
 from privgmm.learners.moments.univariate import fit_lines
 from privgmm.mixture import Mixture
@@ -26,7 +26,7 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def white_mixture(k: int, d: int, seed: int, separation: float = 2.5) -> Parts:
+def white_mixture(k: int, d: int, seed: int, separation: float = 2.5) -> MixtureParts:
     """Mean 0 and covariance I over all."""
     one = asymmetric_mixture(k, d, separation=separation, seed=seed)
     mean = one.weights @ one.means
@@ -35,14 +35,14 @@ def white_mixture(k: int, d: int, seed: int, separation: float = 2.5) -> Parts:
         "k,kab->ab", one.weights, one.covariances + apart[:, :, None] * apart[:, None]
     )
     inverse = np.linalg.inv(np.linalg.cholesky(whole))
-    return Parts(one.weights, apart @ inverse.T, inverse @ one.covariances @ inverse.T)
+    return MixtureParts(one.weights, apart @ inverse.T, inverse @ one.covariances @ inverse.T)
 
 
-def rows_of(parts: Parts, n: int, seed: int = 0) -> Array:
+def rows_of(parts: MixtureParts, n: int, seed: int = 0) -> Array:
     return Mixture(*parts).sample(n, rng=seed)
 
 
-def exact_table(family: Family, parts: Parts, basis: Array) -> Gathered:
+def exact_table(family: Family, parts: MixtureParts, basis: Array) -> Gathered:
     """What `gather` would give for endless rows, by differentiating moment generating sums.
 
     E[f(S) Y] is the derivative by h of E f(S) when the mean of S, given Y, is tilted: here it is
@@ -80,7 +80,7 @@ def test_exact_moments_give_the_mixture_back(name: str, k: int) -> None:
     parts = white_mixture(k, d, seed=k)
     basis = aim(parts)
     u = basis[:, :m]
-    projected = Parts(parts.weights, parts.means @ u, u.T @ parts.covariances @ u)
+    projected = MixtureParts(parts.weights, parts.means @ u, u.T @ parts.covariances @ u)
     found = reconstruct(
         family, exact_table(family, parts, basis), projected, weighting(family, projected)
     )
@@ -96,9 +96,9 @@ def test_the_equations_find_their_way_back(name: str) -> None:
     target = np.einsum(
         "k,kq->q", parts.weights, family.expectations(parts.means, parts.covariances).value
     )
-    start = Parts(np.array([0.5, 0.5]), 0.8 * parts.means, 1.2 * parts.covariances)
+    start = MixtureParts(np.array([0.5, 0.5]), 0.8 * parts.means, 1.2 * parts.covariances)
     factor = weighting(family, parts).factor
-    found, criterion = solve(family, target, factor, start.at(None), 10**9, steps=60)
+    found, criterion = match_moments(family, target, factor, start.at(None), 10**9, steps=60)
     assert criterion[0] < 1.0
     np.testing.assert_allclose(found.weights[0], parts.weights, atol=1e-3)
     np.testing.assert_allclose(found.means[0], parts.means, atol=1e-3)
@@ -131,7 +131,7 @@ def test_predicted_errors_are_the_ones_met() -> None:
     worst = []
     for seed in range(runs):
         target = family.values(rows_of(parts, n, seed)).mean(axis=0)
-        found = solve(family, target, factor, parts.at(None), n, steps=15)[0].at(0)
+        found = match_moments(family, target, factor, parts.at(None), n, steps=15)[0].at(0)
         variance = found.covariances[:, 0, 0] / parts.covariances[:, 0, 0] - 1
         shift = (found.means - parts.means)[:, 0] / np.sqrt(parts.covariances[:, 0, 0])
         worst.append(np.concatenate([variance, shift, found.weights - parts.weights]))
@@ -140,7 +140,7 @@ def test_predicted_errors_are_the_ones_met() -> None:
 
 
 def test_a_line_of_three_is_solved() -> None:
-    parts = Parts(
+    parts = MixtureParts(
         np.array([0.2, 0.3, 0.5]),
         np.array([[-1.6], [-0.3], [0.82]]),
         np.array([0.05, 0.1, 0.2])[:, None, None],
@@ -155,8 +155,8 @@ def test_a_line_of_three_is_solved() -> None:
 def test_directions_are_unit_vectors_that_turn_with_the_rows() -> None:
     rows = rows_of(white_mixture(2, 4, seed=2), 2000)
     turn = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
-    plain = directions(rows, 5, np.random.default_rng(3))
-    turned = directions(rows @ turn.T, 5, np.random.default_rng(3))
+    plain = non_gaussian_directions(rows, 5, np.random.default_rng(3))
+    turned = non_gaussian_directions(rows @ turn.T, 5, np.random.default_rng(3))
     np.testing.assert_allclose(np.linalg.norm(plain, axis=0), 1.0)
     np.testing.assert_allclose(turn @ plain, turned, atol=1e-6)
 
@@ -166,7 +166,7 @@ def test_bases_are_orthonormal_and_aimed_at_the_difference() -> None:
     basis = completed(u)
     np.testing.assert_allclose(np.abs(basis.T @ basis), np.eye(3), atol=1e-12)
     np.testing.assert_allclose(basis[:, 0], u)
-    parts = Parts(
+    parts = MixtureParts(
         np.array([0.5, 0.5]), np.outer([-1.0, 1.0], u) / 2, np.repeat(np.eye(3)[None], 2, axis=0)
     )
     assert abs(aim(parts)[:, 0] @ u) > 0.98
@@ -192,8 +192,8 @@ def test_the_hierarchy_takes_clusters_apart() -> None:
         np.stack([np.diag([0.05, 1.0]), thin, thin]),
     )
     rows = truth.sample(8000, rng=0)
-    found = descend(rows, 3, "fourier", np.random.default_rng(0))
+    found = fits_by_clusters(rows, 3, "fourier", np.random.default_rng(0))
     best = max(found, key=lambda one: one.score)
     assert is_hidden(best, 8000)
-    right = mean_log_density(rows, Parts(truth.weights, truth.means, truth.covariances))
+    right = mean_log_density(rows, MixtureParts(truth.weights, truth.means, truth.covariances))
     assert mean_log_density(rows, best.parts) > right - 0.02

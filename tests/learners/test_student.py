@@ -9,7 +9,7 @@ from scipy.stats import multivariate_t
 from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 from privgmm.learners.registry import LEARNERS, make_learner
-from privgmm.learners.student import StudentT, scatter_scale, simulated_scale, warm
+from privgmm.learners.student import StudentT, scatter_scale, simulated_scale, warm_student
 from privgmm.mixture import Mixture, MixtureBatch
 from tests.learners.learner_contract import (
     DEGENERATE_REASONS,
@@ -218,6 +218,6 @@ def test_is_known_by_name_but_not_offered() -> None:
 
 
 def test_no_blocks_and_no_rows() -> None:
-    warm()
+    warm_student()
     assert len(StudentT().fit_blocks(np.empty((0, 8, 2)))) == 0
     assert isinstance(StudentT().fit_blocks(np.empty((2, 0, 2))), MixtureBatch)

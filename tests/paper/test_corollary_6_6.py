@@ -1,4 +1,4 @@
-"""Corollary 6.6: the moment learner inside the private one, for all three methods.
+"""Corollary 6.6: the moment learner inside a differentially private release, by three methods.
 
 The corollary plugs the learner of Moitra and Valiant (Theorem 6.5) into Theorem 6.2. The learner
 here is of that line but without its guarantee, so what is checked is the plugging: privacy is
@@ -20,8 +20,10 @@ from privgmm.learners.registry import make_learner
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
-from privgmm.release import Refusal, Release, release
+from privgmm.releases import Refusal, Release, release
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.refinement.noisy_moments import Refinement
+from tests.plans import refined
 
 TRUTH = Mixture(
     [0.35, 0.65],
@@ -31,15 +33,17 @@ TRUTH = Mixture(
 
 
 def test_ordinary_data_is_released_as_near_the_truth_as_with_em() -> None:
-    plan = calibrate(
-        "lifted",
-        epsilon=4.0,
-        delta=1e-6,
-        alpha=1.0,
-        n_components=2,
-        n_features=2,
-        n_blocks=120,
-        refine=Refinement((10.0, 10.0), (5.0, 4.0)),
+    plan = refined(
+        calibrate(
+            "lifted",
+            epsilon=4.0,
+            delta=1e-6,
+            alpha=1.0,
+            n_components=2,
+            n_features=2,
+            n_blocks=120,
+        ),
+        Refinement((10.0, 10.0), (5.0, 4.0)),
     )
     rows = TRUTH.sample(100_000, rng=1)
     ours, theirs = (
@@ -77,7 +81,7 @@ def alike_blocks(plan: Plan, rows_a_block: int) -> Array:
     trillionth, gives every block one of them.
     """
     rng = np.random.default_rng(5)
-    rows = np.repeat(TRUTH.sample(rows_a_block, rng=rng), plan.n_blocks, axis=0)
+    rows = np.repeat(TRUTH.sample(rows_a_block, rng=rng), plan.stage(Agreement).n_blocks, axis=0)
     return rows + 1e-12 * rng.standard_normal(rows.shape)
 
 
@@ -91,15 +95,15 @@ def test_blocks_that_agree_are_released_within_alpha(method: str, n_blocks: int 
     result = release(rows, plan, learner=Moments(2, tol=1e-15), rng=2).result
     assert isinstance(result, Release)
     assert plan.budget.covers(result.budget)
-    agreed = EM(2, tol=1e-15).fit(rows[:: plan.n_blocks], rng=0)
-    assert dist_param(agreed, result.mixture) <= plan.alpha
-    assert dist_gmm(agreed, result.mixture) <= plan.alpha
+    agreed = EM(2, tol=1e-15).fit(rows[:: plan.stage(Agreement).n_blocks], rng=0)
+    assert dist_param(agreed, result.mixture) <= plan.stage(Agreement).alpha
+    assert dist_gmm(agreed, result.mixture) <= plan.stage(Agreement).alpha
 
 
 @pytest.mark.parametrize("method", ["tight", "paper"])
 def test_ordinary_data_is_refused_by_their_constants(method: str) -> None:
     plan = strict(method, 40)
-    rows = TRUTH.sample(30 * plan.n_blocks, rng=4)
+    rows = TRUTH.sample(30 * plan.stage(Agreement).n_blocks, rng=4)
     result = release(rows, plan, learner=Moments(2), rng=2).result
     assert isinstance(result, Refusal)
     assert plan.budget.covers(result.budget)

@@ -20,6 +20,7 @@ from privgmm.privacy.noise import TruncatedLaplace
 from privgmm.stages.agreement import lemmas as constants
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.stage import Agreement, PaperAgreement
 
 ALPHAS = (0.01, 0.1, 0.5, 1.0)
 DIMENSIONS = (1, 2, 3, 8, 40, 300)
@@ -31,16 +32,16 @@ DIMENSIONS = (1, 2, 3, 8, 40, 300)
 def test_the_radius_of_the_test_must_be_gamma_and_not_one() -> None:
     """With r = 1 two neighbours may mask means a whole spread apart, which nothing hides."""
     plan = calibrate("paper", epsilon=0.4, delta=1e-6, alpha=0.5, n_components=2, n_features=2)
-    assert isinstance(plan.space, PaperSpace)
-    assert plan.tau == pytest.approx(plan.gamma / 3)
-    assert plan.gamma < 1
-    cov = plan.space.eta_mean**2 * np.eye(2)
+    stage = plan.stage(PaperAgreement)
+    assert stage.tau == pytest.approx(stage.gamma / 3)
+    assert stage.gamma < 1
+    cov = stage.space.eta_mean**2 * np.eye(2)
 
     def exact_delta(distance: float) -> float:
         shift = np.array([distance, 0.0])
         return float(gaussian_hockey_stick(np.zeros(2), cov, shift, cov, plan.budget.epsilon))
 
-    assert exact_delta(plan.gamma) <= plan.budget.delta
+    assert exact_delta(plan.stage(Agreement).gamma) <= plan.budget.delta
     assert exact_delta(1.0) > 0.5
 
 
@@ -98,7 +99,7 @@ def test_the_spectral_norm_behind_c1(d: int) -> None:
 @pytest.mark.parametrize("delta", [1e-2, 1e-9])
 def test_gamma_meets_every_lemma_it_relies_on(k: int, d: int, delta: float) -> None:
     plan = calibrate("paper", epsilon=0.4, delta=delta, alpha=0.5, n_components=k, n_features=d)
-    space, test = plan.space, plan.test
+    space, test = plan.stage(Agreement).space, plan.stage(Agreement).test
     assert isinstance(space, PaperSpace)
     assert isinstance(test, PopulousTest)
     part = constants.share_of_component(test.epsilon, test.delta, k)
@@ -113,7 +114,7 @@ def test_gamma_meets_every_lemma_it_relies_on(k: int, d: int, delta: float) -> N
         e / (8 * log),
         e * eta / (12 * math.sqrt(d) * math.sqrt(log)),
     ]
-    assert plan.gamma == pytest.approx(min(bounds), rel=1e-12)
+    assert plan.stage(Agreement).gamma == pytest.approx(min(bounds), rel=1e-12)
 
 
 def test_no_constant_makes_the_printed_gamma_small_enough() -> None:

@@ -1,4 +1,4 @@
-"""Theorem 1.1, Definition 6.1 and Theorem 6.5: learners, and what making one private takes."""
+"""Theorem 1.1, Definition 6.1 and Theorem 6.5: learners, without privacy and with."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from privgmm.learners.em import EM
 from privgmm.learners.moments import Moments
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
+from privgmm.stages.agreement.stage import Agreement
 
 TRUTH = Mixture(
     [0.4, 0.6],
@@ -60,7 +61,7 @@ def test_theorem_1_1_privacy_adds_a_polynomial_overhead(dimension: str) -> None:
         k, d = (2, size) if dimension == "d" else (size, 2)
         plan = calibrate("paper", epsilon=1.0, delta=1e-6, alpha=0.5, n_components=k, n_features=d)
         # gamma is how near the fits of blocks must be; rows go with its inverse square
-        rows.append(plan.n_blocks / plan.gamma**2)
+        rows.append(plan.stage(Agreement).n_blocks / plan.stage(Agreement).gamma ** 2)
     exponents = np.diff(np.log2(rows))
     assert (exponents > 0).all()
     assert exponents.max() < 5

@@ -21,11 +21,12 @@ from privgmm.learners.learner import BlockRandomness
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import Randomness, SeededNoise
-from privgmm.release import release
+from privgmm.releases import release
 from privgmm.stages.agreement.algorithm_1 import PopulousTest, private_populous_estimator
 from privgmm.stages.agreement.lemmas import block_minimum
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.stage import Bottom
 
 PAPER = PaperSpace(0.1, 0.1, 0.1)
@@ -143,7 +144,7 @@ class CountingLine:
         self.pairs += first.size
         return np.asarray(np.abs(items[first] - items[second]), dtype=np.float64)
 
-    def representative(self, items: Array, weights: Array, reference: int) -> float:  # noqa: ARG002
+    def representative(self, items: Array, weights: Array, reference: int) -> float:
         return float(items[reference])
 
     def mask(self, item: float, *, rng: Randomness) -> float:
@@ -180,4 +181,4 @@ def test_remark_2_4_the_learner_is_run_once_per_block() -> None:
     rows = np.random.default_rng(1).normal(size=(60 * 20, 1))
     release(rows, plan, learner=CountingEM(1), rng=1)
     # the first block is fitted once more, to see that nothing was carried over
-    assert plan.n_blocks <= CountingEM.seen <= plan.n_blocks + 1
+    assert plan.stage(Agreement).n_blocks <= CountingEM.seen <= plan.stage(Agreement).n_blocks + 1

@@ -32,7 +32,7 @@ FAR = 50.0
 class NoNoise(SeededNoise):
     """Zero noise, so that a verdict shows what the statistic alone would do."""
 
-    def laplace(self, scale: float, size: int) -> Array:  # noqa: ARG002
+    def laplace(self, scale: float, size: int) -> Array:
         return np.zeros(size)
 
 
@@ -203,7 +203,7 @@ def test_q_moves_by_less_than_two_over_t() -> None:
             other = distances.copy()
             row = rng.exponential(1.0, t)
             if attempt % 4 == 0:
-                # the extreme: everybody's friend becomes a fit that failed
+                # the extreme: the fit that agrees with all others becomes one that failed
                 distances[0], distances[:, 0] = 0.0, 0.0
                 row = np.full(t, np.inf)
             other[0], other[:, 0] = row, row
@@ -236,7 +236,7 @@ class SquaredLine:
     def between(self, items: Array, first: IntArray, second: IntArray) -> Array:
         return np.asarray((items[first] - items[second]) ** 2, dtype=np.float64)
 
-    def representative(self, items: Array, weights: Array, reference: int) -> float:  # noqa: ARG002
+    def representative(self, items: Array, weights: Array, reference: int) -> float:
         return float(items[reference])
 
     def mask(self, item: float, *, rng: Randomness) -> float:

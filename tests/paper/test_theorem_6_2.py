@@ -16,12 +16,12 @@ from privgmm.distances.parameters import dist_gmm, dist_param
 from privgmm.learners.learner import BlockRandomness, block_seeds
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
-from privgmm.methods.searching import as_told
+from privgmm.methods.searching import as_text
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.release import Refusal, Release, release
-from privgmm.stages.agreement.algorithm_1 import PopulousTest
+from privgmm.releases import Refusal, Release, release
 from privgmm.stages.agreement.lemmas import block_minimum
 from privgmm.stages.agreement.scatter import simulate_blocks
+from privgmm.stages.agreement.stage import Agreement, PaperAgreement
 
 TRUTH = Mixture(
     [0.5, 0.5],
@@ -59,9 +59,9 @@ def plan() -> Plan:
 
 
 def test_the_papers_price_in_numbers(plan: Plan) -> None:
-    assert plan.gamma == pytest.approx(2.94e-7, rel=2e-3)
-    assert plan.n_blocks == 1160
-    assert plan.tau == pytest.approx(plan.gamma / 3, rel=1e-12)
+    assert plan.stage(Agreement).gamma == pytest.approx(2.94e-7, rel=2e-3)
+    assert plan.stage(Agreement).n_blocks == 1160
+    assert plan.stage(Agreement).tau == pytest.approx(plan.stage(Agreement).gamma / 3, rel=1e-12)
 
 
 def test_ordinary_data_is_refused_and_the_refusal_names_the_rows(plan: Plan) -> None:
@@ -70,21 +70,21 @@ def test_ordinary_data_is_refused_and_the_refusal_names_the_rows(plan: Plan) -> 
     result = outcome.result
     assert isinstance(result, Refusal)
     assert 1e18 < result.rows_needed < 2e19
-    assert f"{as_told(result.rows_needed)} rows" in result.reason
+    assert f"{as_text(result.rows_needed)} rows" in result.reason
     assert plan.budget.covers(result.budget)
 
 
 def successes(plan: Plan, total_rows: float, runs: int) -> tuple[int, int]:
     """How often a release was made, and how often it was within alpha of the truth."""
-    data = np.random.default_rng(0).normal(size=(plan.n_blocks * 6, 2))
-    learner = FitsAroundTheTruth(total_rows / plan.n_blocks)
+    data = np.random.default_rng(0).normal(size=(plan.stage(Agreement).n_blocks * 6, 2))
+    learner = FitsAroundTheTruth(total_rows / plan.stage(Agreement).n_blocks)
     released, near = 0, 0
     for seed in range(runs):
         result = release(data, plan, learner=learner, rng=seed).result
         if isinstance(result, Release):
             released += 1
             far = max(dist_param(TRUTH, result.mixture), dist_gmm(TRUTH, result.mixture))
-            near += far <= plan.alpha
+            near += far <= plan.stage(Agreement).alpha
     return released, near
 
 
@@ -92,7 +92,7 @@ def test_with_those_rows_it_releases_within_alpha(plan: Plan) -> None:
     runs = 5
     released, near = successes(plan, 2 * plan.rows_needed(), runs)
     assert released == runs
-    assert near >= (1 - plan.beta) * runs
+    assert near >= (1 - plan.stage(Agreement).beta) * runs
 
 
 @pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.study)])
@@ -102,7 +102,7 @@ def test_it_releases_within_alpha_in_at_least_one_minus_beta_of_the_runs(runs: i
     rows = plan.rows_needed()
     assert rows > 1e15
     released, near = successes(plan, rows, runs)
-    assert near >= (1 - plan.beta) * runs
+    assert near >= (1 - plan.stage(Agreement).beta) * runs
     # and the estimate of the rows is no idle one: a tenth of them are not enough
     assert released >= near
     assert successes(plan, rows / 10, 3) == (0, 0)
@@ -129,13 +129,18 @@ def test_the_default_number_of_blocks_is_that_of_the_theorem() -> None:
         plan = calibrate(
             "paper", epsilon=epsilon, delta=delta, alpha=0.5, n_components=2, n_features=2
         )
-        assert isinstance(plan.test, PopulousTest)
+        test = plan.stage(PaperAgreement).test
         e = min(epsilon / 2, math.log(2) / 3)
         inner = delta / (4 * math.exp(e))
-        assert plan.test.epsilon == pytest.approx(e)
-        assert plan.test.delta == pytest.approx(inner)
-        assert plan.n_blocks == block_minimum(e, inner)
-        assert plan.test.pass_probability(np.full(plan.n_blocks, plan.n_blocks)) == 1.0
+        assert test.epsilon == pytest.approx(e)
+        assert test.delta == pytest.approx(inner)
+        assert plan.stage(Agreement).n_blocks == block_minimum(e, inner)
+        assert (
+            plan.stage(Agreement).test.pass_probability(
+                np.full(plan.stage(Agreement).n_blocks, plan.stage(Agreement).n_blocks)
+            )
+            == 1.0
+        )
 
 
 def test_fewer_blocks_are_allowed_and_the_plan_warns() -> None:

@@ -127,7 +127,7 @@ def test_dist_mean_alone_is_no_metric() -> None:
 
 
 def test_lemma_3_6_for_any_distance() -> None:
-    """dist^k keeps whatever (r, z) the distance has: here squared and plain plane distances."""
+    """dist^k keeps the (r, z) of the distance: here squared and plain plane distances."""
     rng = np.random.default_rng(4)
     for power, z in ((1, 1.0), (2, 2.0)):
         points = rng.uniform(0, 1, size=(3, 3000, 4, 2))

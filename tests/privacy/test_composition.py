@@ -25,8 +25,9 @@ from privgmm.privacy.curves import (
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
-from privgmm.stages.agreement.votes import AgreementTest
+from privgmm.stages.agreement.stage import Agreement, ExactAgreement
 from privgmm.stages.refinement.noisy_moments import Refinement
+from tests.plans import refined
 
 CALIBRATED = ("paper", "tight", "lifted")
 """Methods that plan without a number of rows."""
@@ -40,15 +41,17 @@ def a_plan(
     k: int = 1,
     refine: Refinement | None = None,
 ) -> Plan:
-    return calibrate(
-        method,
-        epsilon=epsilon,
-        delta=delta,
-        alpha=0.6,
-        n_components=k,
-        n_features=2,
-        n_blocks=500,
-        refine=refine,
+    return refined(
+        calibrate(
+            method,
+            epsilon=epsilon,
+            delta=delta,
+            alpha=0.6,
+            n_components=k,
+            n_features=2,
+            n_blocks=500,
+        ),
+        refine,
     )
 
 
@@ -241,7 +244,7 @@ def test_a_stage_without_a_curve_keeps_its_own_price_alone() -> None:
         assert price_of([Price.of_budget(own)], delta) == Spend(own, None, own.delta)
 
 
-def test_a_stage_without_a_curve_counts_beside_others_at_every_order() -> None:
+def test_a_stage_without_a_curve_counts_at_every_order() -> None:
     own = Budget(0.3, 1e-7)
     stages = [Price.of_budget(own), Price((STEP,))]
     losses = STEP.values + 0.3
@@ -310,8 +313,8 @@ def test_leaving_out_the_shortfall_of_a_later_stage_would_be_wrong() -> None:
     laws = gated(gate.agreed, second.broken)
     forgetful = price_of([first, Price((second.spend.curve,))], 5e-3).budget
     assert hockey_stick(*laws, forgetful.epsilon) > forgetful.delta
-    told = price_of([first, Price((second.spend.curve,), 9e-3)], 1e-2).budget
-    assert hockey_stick(*laws, told.epsilon) <= told.delta
+    honest = price_of([first, Price((second.spend.curve,), 9e-3)], 1e-2).budget
+    assert hockey_stick(*laws, honest.epsilon) <= honest.delta
 
 
 def gated(gate: tuple[Array, Array], later: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -334,18 +337,18 @@ def test_a_plan_costs_its_curves_at_its_delta(
 ) -> None:
     """Test, k masks and the steps of a refinement, added by hand from the plan's numbers."""
     plan = a_plan(method, k=k, refine=refine)
-    space = plan.space
+    space = plan.stage(Agreement).space
     if isinstance(space, LiftedSpace):
-        mask = lifted_mask_curve(plan.gamma, space.eta, plan.n_features + 1)
+        mask = lifted_mask_curve(plan.stage(Agreement).gamma, space.eta, plan.n_features + 1)
     else:
         assert isinstance(space, PaperSpace)
         etas = space.eta_weight, space.eta_mean, space.eta_cov
-        mask = paper_mask_curve(plan.gamma, *etas, plan.n_features)
-    assert isinstance(plan.test, AgreementTest)
-    losses = ORDERS / (2 * plan.test.sigma**2) + k * mask.values
+        mask = paper_mask_curve(plan.stage(Agreement).gamma, *etas, plan.n_features)
+    test = plan.stage(ExactAgreement).test
+    losses = ORDERS / (2 * test.sigma**2) + k * mask.values
     if refine is not None:
         losses = losses + ORDERS / (2 * 60.0**2) + ORDERS / (2 * 90.0**2)
-    chance = DiscreteGaussian(plan.test.sigma).survival(plan.test.threshold)
+    chance = DiscreteGaussian(test.sigma).survival(test.threshold)
     assert chance <= plan.budget.delta
     spend = plan.price()
     assert spend.curve is not None
@@ -370,16 +373,16 @@ def test_one_release_costs_its_own_price(method: str) -> None:
     spend = SPENDS[method]
     assert total([spend]) == spend.budget
     assert total([spend], 1e-4) == Budget(spend.budget.epsilon, 1e-4)
-    # at a delta that cannot be had, the true one is told
+    # a delta that cannot be reached is replaced by the true one
     assert total([spend], 1e-9) == spend.budget
 
 
 def test_the_shortfall_is_the_chance_of_a_release_without_core() -> None:
     plan = a_plan("tight")
-    assert isinstance(plan.test, AgreementTest)
+    test = plan.stage(ExactAgreement).test
     spend = plan.price()
-    noise = DiscreteGaussian(plan.test.sigma)
-    beyond = noise.support >= plan.test.threshold
+    noise = DiscreteGaussian(test.sigma)
+    beyond = noise.support >= test.threshold
     assert spend.shortfall == pytest.approx(noise.probabilities[beyond].sum(), rel=1e-9)
     assert 0 < spend.shortfall <= spend.budget.delta
     assert SPENDS["paper"].shortfall == SPENDS["paper"].budget.delta
@@ -483,7 +486,7 @@ def test_nothing_has_no_total() -> None:
         Measure(Budget(1.0, 1e-6), 900)
 
 
-def test_deltas_beyond_one_are_told_as_hopeless() -> None:
+def test_deltas_beyond_one_promise_nothing() -> None:
     hopeless = Spend(Budget(1.0, 0.7), None, 0.7)
     assert 0.999 < total([hopeless] * 3).delta < 1
     assert not Measure(Budget(9.0, 0.9), None).admits([hopeless] * 2)

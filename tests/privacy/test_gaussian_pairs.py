@@ -32,7 +32,7 @@ def test_loss_is_the_log_ratio_of_densities() -> None:
 
 def test_one_more_number_adds_its_own_loss() -> None:
     pair, sigma = _pair(), 2.0
-    joint = pair.and_shift(sigma)
+    joint = GaussianPair.joined([pair, GaussianPair.of_number(0.0, 1.0, sigma)])
     seen = joint.draw(np.ones(5, dtype=bool), rng=np.random.default_rng(4))
     alone = (1 - 2 * seen[:, -1]) / (2 * sigma**2)
     assert joint.loss(seen) == pytest.approx(pair.loss(seen[:, :-1]) + alone)

@@ -1,7 +1,7 @@
-"""The climb: EM from a start to its optimum, with Anderson acceleration.
+"""EM from a start to its optimum, with Anderson acceleration.
 
-Between `privgmm.learners.kernels`, whose pass over the rows it repeats, and `seeding`, which
-chooses where to start. Compiled; one block, in its whitened coordinates (layouts: `kernels`).
+Repeats the pass over the rows of `privgmm.learners.kernels`; `seeding` chooses where to start.
+Compiled; one block, in its whitened coordinates (layouts: `kernels`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.learners.kernels import CHUNK, cholesky, compiled, e_and_m, merged
 
-__all__ = ["climb"]
+__all__ = ["accelerated_em"]
 
-_HALF_LOG_2_PI = 0.9189385332046727
-_ROOT_HALF = 0.7071067811865476
+_HALF_LOG_2_PI = 0.9189385332046727  # ln(2 pi) / 2
+_ROOT_HALF = 0.7071067811865476  # sqrt(1/2)
 _PIVOT = 1e-13  # a component that loses this much variance in one step has collapsed
 _THINNEST = 1e-9  # standard deviation of a component, in units of its block's
 _WINDOW = 8  # steps that Anderson's combination looks back on
@@ -24,7 +24,7 @@ _WINDOW = 8  # steps that Anderson's combination looks back on
 def _invert(
     weights: Array, means: Array, roots: Array, inverse: Array, bias: Array, height: Array
 ) -> None:
-    """What `e_and_m` reads, from a mixture."""
+    """Compute what `e_and_m` reads from a mixture."""
     k, d = means.shape
     for j in range(k):
         total = np.log(weights[j]) - _HALF_LOG_2_PI * d
@@ -55,7 +55,7 @@ def _m_step(
     means: Array,
     roots: Array,
 ) -> bool:
-    """The M step in square-root form, in place; False when a component collapses.
+    """Make the M step in square-root form, in place; False when a component collapses.
 
     In the component's own whitened coordinates the new mean is ``m`` and the new covariance
     ``C``, so ``mu <- mu + L m`` and ``L <- L chol(C)``: nothing large is ever subtracted.
@@ -99,7 +99,7 @@ def _m_step(
 
 @compiled
 def _log_prior(prior: float, roots: Array, inverse: Array) -> float:
-    """Log density, up to a constant, of the prior that `_m_step` maximises with the data."""
+    """Compute the log density, up to a constant, of the prior that `_m_step` uses."""
     k, d = roots.shape[:2]
     total = 0.0
     for j in range(k):
@@ -134,7 +134,7 @@ def _encode(
     roots0: Array,
     out: Array,
 ) -> None:
-    """A mixture as a vector z in which plain Euclidean length is length in standard errors.
+    """Encode a mixture as a vector z whose Euclidean length counts in standard errors.
 
     Relative to a frame mixture (w0, mu0, L0): ``ln w_j``, ``a_j = L0^-1 (mu_j - mu0)`` and
     ``A_j = L0^-1 Sigma_j L0^-T``, each scaled by the root of its Fisher information per row when
@@ -172,7 +172,7 @@ def _encode(
 def _decode(
     z: Array, frame: Array, means0: Array, roots0: Array, weights: Array, means: Array, roots: Array
 ) -> bool:
-    """Inverse of `_encode`; False when z is no mixture (a covariance is not positive)."""
+    """Invert `_encode`; False when z encodes no mixture (a covariance is not positive)."""
     k, d = means.shape
     inner = np.empty((d, d))
     shift = np.empty(d)
@@ -210,7 +210,7 @@ def _decode(
 
 @compiled
 def _combine(z: Array, g: Array, f: Array, dg: Array, df: Array, held: int) -> float:
-    """Anderson's step, in place of z; returns the gain per row it promises, or NaN.
+    """Make Anderson's step in place of z; return the gain per row it promises, or NaN.
 
     With f = g - z the residual of the EM map at z, and the last `held` differences of g and f in
     the rows of dg and df: ``z <- g - gamma dG``, gamma minimising ``|f - gamma dF|``. In these
@@ -225,6 +225,7 @@ def _combine(z: Array, g: Array, f: Array, dg: Array, df: Array, held: int) -> f
             for i in range(size):
                 total += df[a, i] * df[b, i]
             gram[a, b] = total
+        # differences of successive steps may be parallel up to rounding
         gram[a, a] *= 1.0 + 1e-9
         total = 0.0
         for i in range(size):
@@ -252,12 +253,12 @@ def _combine(z: Array, g: Array, f: Array, dg: Array, df: Array, held: int) -> f
 
 @compiled
 def _misfit(n: int, d: int, weights: Array, counts: Array, first: Array, second: Array) -> float:
-    """How far the rows are from the Gaussian components fitted to them, in standard errors.
+    """Measure how far the rows are from the fitted Gaussian components, in standard errors.
 
     Skewness and kurtosis of each component, rows weighted by their probability of belonging to
     it. With y whitened rows and q = |y|^2: the sums of ``q y`` have variance ``2 (d + 2)`` a
     row, and in ``T = sum of q y y^T - (d + 2) I`` the trace has ``8 d (d + 2)`` and the rest,
-    squared and summed, ``4 (d + 4)`` a degree of freedom (contractions of Hermite tensors of
+    squared and summed, ``4 (d + 4)`` per degree of freedom (contractions of Hermite tensors of
     order 3 and 4), a row counting ``r^2``. Together they are about chi-square when the rows come
     from the mixture fitted. Returned is the excess over its mean, in its standard deviations.
     """
@@ -279,7 +280,7 @@ def _misfit(n: int, d: int, weights: Array, counts: Array, first: Array, second:
 
 
 @merged
-def climb(
+def accelerated_em(
     points: Array,
     n: int,
     weights: Array,
@@ -291,7 +292,7 @@ def climb(
     prior: float,
     trace: Array,
 ) -> float:
-    """EM on the first n points, in place; the log-likelihood reached, -inf after a collapse.
+    """Run EM on the first n points, in place; return the log-likelihood, -inf after a collapse.
 
     The first `plain` passes are plain EM. From then on the next mixture is Anderson's
     combination of the last steps, dropped for the plain step whenever the likelihood fell: so
@@ -326,6 +327,7 @@ def climb(
     weights1, means1, roots1 = np.empty(k), np.empty((k, d)), np.empty((k, d, d))
     z, g, f = np.empty(size), np.empty(size), np.empty(size)
     dg, df = np.empty((_WINDOW, size)), np.empty((_WINDOW, size))
+    # differences held (-1: z has no frame yet), where the next one goes, passes accepted
     held, slot, accepted = -1, 0, 0
     mixed = False
     best = -np.inf
@@ -339,6 +341,7 @@ def climb(
             return float(_misfit(n, d, weights, counts, first, second))
         if prior > 0.0:
             now += _log_prior(prior, roots, inverse)
+        # written so that NaN counts as a fall
         fell = mixed and not now >= best - 1e-3 * tol * n
         if not fell:
             if held < 0 and plain <= 0:
@@ -363,6 +366,7 @@ def climb(
         if plain > 0:
             plain -= 1
             continue
+        # differences of successive g and f are made in place: minus the old, later plus the new
         for i in range(size):
             dg[slot, i], df[slot, i] = -g[i], -f[i]
         _encode(weights, means, roots, frame, means0, roots0, g)

@@ -27,7 +27,7 @@ from privgmm.learners.kernels import CHUNK, FITTED, spread_stride, whiten
 from privgmm.learners.learner import BlockRandomness, ReasonedLearner, Seeds, as_blocks, block_seeds
 from privgmm.mixture import MixtureBatch
 
-__all__ = ["EM", "warm"]
+__all__ = ["EM", "warm_em"]
 
 _T = TypeVar("_T", np.float64, np.uint64)
 
@@ -47,15 +47,15 @@ _REMEDIES = {
     "too few rows": "a mixture needs at least n_components * (n_features + 1) rows",
     "component collapsed": "use fewer components, drop repeated rows, or set prior_rows",
 }
-_WIDE_STARTS = 24
+_WIDE_STARTS = 24  # the default of `n_restarts` beyond the first kind; see `EM`
 _TELLING = 2.0  # a good fit's misfit is above this in one block of fifty
-_LEFT = 1e-3  # nats in all: a thirtieth of a standard error, whatever the rows
-_TRIAL_PASSES = 3
+_LEFT = 1e-3  # nats in all: a thirtieth of a standard error for any number of rows
+_TRIAL_PASSES = 3  # of each start before the poorer half is dropped
 _TRIAL_ROWS = 512  # twice that from k = 5 on, or four a parameter
 
 
 def _compile_fit_range(sources: int) -> Callable[..., int]:
-    """The compiled fit of a range of blocks.
+    """Compile the fit of a range of blocks.
 
     The cache on disk looks at this file and at closure variables, not at the files of the
     functions called; so a checksum of those is made a closure variable, or a changed kernel would
@@ -145,12 +145,12 @@ class EM(ReasonedLearner):
     n_restarts : int, optional
         Starts tried for each block; the best likelihood wins. The first 4 (8 for k >= 5) come
         from k-means, the others are random points of random spread. By default the second kind,
-        24 of them, is tried only where the best of the first leaves a block's rows skewed or
+        24 of them, is tried only if the best of the first leaves a block's rows skewed or
         heavy-tailed: real data rarely come in clusters, and a block that stops at a poorer
         optimum than the others does not agree with them.
     tol : float
         A fit has converged when what it may still gain, its last gain and its last step squared
-        (in standard errors) are below `tol` nats a row, and below a thousandth of a nat in all.
+        (in standard errors) are below `tol` nats per row, and below a thousandth of a nat in all.
     max_iter : int
         Most passes over all rows of a block.
     prior_rows : float
@@ -198,10 +198,10 @@ class EM(ReasonedLearner):
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
-        """Like `fit_blocks`, with a reason a block: empty, or why it has no fit.
+        """Fit each block and give a reason per block: empty, or why it has no fit.
 
         The reasons are "not finite", "out of range", "rank-deficient", "too few rows" and
-        "component collapsed". They speak about the data: for the curator only.
+        "component collapsed". They speak about the data and are CONFIDENTIAL.
         """
         rows = _read_only(as_blocks(blocks))
         t, s, d = rows.shape
@@ -233,7 +233,7 @@ class EM(ReasonedLearner):
         if threads <= 1:
             fit(0, t)
         else:
-            # Four ranges a thread: blocks take unequal time.
+            # four ranges per thread: blocks take unequal time
             edges = np.linspace(0, t, min(t, 4 * threads) + 1).astype(int).tolist()
             with ThreadPoolExecutor(threads) as pool:
                 for _done in pool.map(fit, edges[:-1], edges[1:]):
@@ -242,17 +242,17 @@ class EM(ReasonedLearner):
         return batch, [_REASONS[int(reason)] for reason in reasons]
 
     def remedy(self, reason: str) -> str:
-        """What to do about one of the reasons."""
+        """Say what to do about one of the reasons."""
         return _REMEDIES[reason]
 
 
 def _read_only(array: npt.NDArray[_T]) -> npt.NDArray[_T]:
-    """A read-only view: one compiled version then serves writable and read-only input."""
+    """Return a read-only view, so that one compiled version serves all input."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def warm() -> None:
-    """Compile everything this learner runs, or load it from the cache on disk."""
+def warm_em() -> None:
+    """Compile everything that `EM` runs, or load it from the cache on disk."""
     EM(2, n_threads=1).fit_blocks(np.random.default_rng(0).standard_normal((1, 32, 2)), rng=0)

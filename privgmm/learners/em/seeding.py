@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.learners.em.ascent import climb
+from privgmm.learners.em.ascent import accelerated_em
 from privgmm.learners.kernels import CHUNK, compiled, merged, sweep
 from privgmm.learners.learner import Seeds
 
@@ -21,14 +21,14 @@ _SEED_ROWS = 512  # rows that k-means looks at
 _WIDE_PASSES = 8  # of a wide start before the first half is dropped
 _PLAIN = 2  # plain passes of a cold start before acceleration
 _FEW, _SETTLING = 3, 20  # a winner on a third of the rows or less first settles there
-_EASY = 0.1  # nats that all climbs but the winner's last may leave
+_EASY = 0.1  # nats that all runs of EM but the winner's last may leave
 _AGREE = 0.3  # log-likelihoods this close belong to one optimum
 _SMALLEST, _LARGEST = -1.6, 0.3  # logarithms of the sizes of components in a wide start
 
 
 @compiled
 def uniform(state: Seeds) -> float:
-    """A number in [0, 1) from the counter-based stream `state` = [key, counter] (SplitMix64)."""
+    """Draw a number in [0, 1) from the stream `state` = [key, counter] (SplitMix64)."""
     state[1] += np.uint64(1)
     z = state[0] + state[1] * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -39,7 +39,7 @@ def uniform(state: Seeds) -> float:
 
 @sweep
 def _lloyd_step(points: Array, n: int, means: Array) -> float:
-    """Move each centre to the mean of its cell; returns the squared distances summed before."""
+    """Move each centre to the mean of its cell; return the squared distances summed before."""
     k, d = means.shape
     c = points.shape[2]
     cell, nearest = np.empty((k, c)), np.empty(c)
@@ -84,16 +84,18 @@ def _lloyd_step(points: Array, n: int, means: Array) -> float:
 def spread_start(
     points: Array, n: int, state: Seeds, wide: bool, weights: Array, means: Array, roots: Array
 ) -> None:
-    """A start from the first n points: k-means++ and a little k-means; weights equal, cells round.
+    """Choose a start from the first n points by k-means++ and some steps of k-means.
+
+    Weights are equal and components are round.
 
     Each next centre is the best of ``2 + ln k`` draws, a draw being proportional to the squared
     distance to the nearest centre so far (Arthur and Vassilvitskii, 2007). A step of k-means
     costs a d-th of an EM pass, so a few of them save many. All components get the variance
     within cells.
 
-    A wide start is any k points instead, each with a random size, and anything may grow from it:
-    where components are no clusters (one wide around one narrow, long ones that cross), k-means
-    leads every start into the same poor optimum.
+    A wide start is any k points instead, each with a random size. Where components are not clusters
+    (one wide around one narrow, long ones that cross), k-means leads every start into the same poor
+    optimum; from a wide start EM can reach any.
     """
     k, d = means.shape
     if wide:
@@ -185,7 +187,7 @@ def search(
     means: Array,
     roots: Array,
 ) -> int:
-    """Fit from several starts, the rows of `weights` (.., k); the best one's number, or -1.
+    """Fit from several starts, the rows of `weights` (.., k); return the best one's number, or -1.
 
     Each of the first `starts` makes `trial` passes over the first n of s points; no more are
     tried once two agree (three for k >= 5, or without wide starts to fall back on). Then successive
@@ -218,7 +220,7 @@ def search(
             if cold:
                 seen = rows if first > 0 else min(n, _SEED_ROWS)
                 spread_start(points, seen, state, first > 0, weights[j], means[j], roots[j])
-            value = climb(
+            value = accelerated_em(
                 points, rows, weights[j], means[j], roots[j], plain, length, ease, prior, nothing
             )
             if judging:
@@ -260,7 +262,7 @@ def search(
             if first > 0 or starts == most or (judging and value < telling):
                 return champion
             if champion >= 0 and not judging:
-                # Asked for no passes, the climb says how well the champion explains the rows.
+                # with no passes, `accelerated_em` says how well the champion explains the rows
                 order[0], alive = champion, 1
                 rows, length, cold, judging = s, 0, False, True
                 continue

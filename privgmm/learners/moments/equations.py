@@ -15,26 +15,26 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.learners.moments.features import Family
 
-__all__ = ["Parts", "Weighting", "imprecision", "solve", "weighting"]
+__all__ = ["MixtureParts", "Weighting", "imprecision", "match_moments", "weighting"]
 
 _RIDGE = 1e-7  # share of its mean variance added to every test function
-_FAR = 1e-4
+_FAR = 1e-4  # share of the ridge added to every entry, see `weighting`
 _SHORTEST, _LONGEST = -7.0, 2.0  # natural log of a deviation, the whole having deviation 1
-_FURTHEST = 30.0
+_FURTHEST = 30.0  # largest mean and largest entry of a root, the whole having deviation 1
 _STEP = 1.0  # most that a parameter moves in one step
-_LOGITS = 8.0
+_LOGITS = 8.0  # largest centred logit: weights stay above 3e-8
 
 
-class Parts(NamedTuple):
+class MixtureParts(NamedTuple):
     """Mixtures of leading shape (...): weights (..., k), means and covariances of the parts."""
 
     weights: Array
     means: Array
     covariances: Array
 
-    def at(self, index: object) -> Parts:
-        """Those at an index of the leading axis."""
-        return Parts(*(array[index] for array in self))  # type: ignore[call-overload]
+    def at(self, index: object) -> MixtureParts:
+        """Return those at an index of the leading axis."""
+        return MixtureParts(*(array[index] for array in self))  # type: ignore[call-overload]
 
 
 class Weighting(NamedTuple):
@@ -45,7 +45,7 @@ class Weighting(NamedTuple):
     factor : (..., q, q)
         W with ``W C W^T = I`` for the covariance C of the test functions.
     raw : (..., q + 1, q + 1)
-        The same for their second moments, a constant function put first.
+        Whitening of their second moments, a constant function put first.
     rank : (...)
         How many independent functions they amount to, ``tr C (C + ridge)^-1``.
     """
@@ -55,8 +55,8 @@ class Weighting(NamedTuple):
     rank: Array
 
 
-def weighting(family: Family, parts: Parts, *, ridge: float = _RIDGE) -> Weighting:
-    """How to weight residuals when the rows come from these mixtures.
+def weighting(family: Family, parts: MixtureParts, *, ridge: float = _RIDGE) -> Weighting:
+    """Compute how to weight residuals when the rows come from these mixtures.
 
     Combinations of functions whose variance is below the `ridge` (as a share of their mean
     variance) count for little: what they see happens to few rows in one over the ridge.
@@ -89,29 +89,29 @@ class _Guess(NamedTuple):
     means: Array
     roots: Array
 
-    def parts(self) -> Parts:
+    def parts(self) -> MixtureParts:
         w = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
         roots = self.roots
-        return Parts(
+        return MixtureParts(
             w / w.sum(axis=-1, keepdims=True), self.means, roots @ np.swapaxes(roots, -1, -2)
         )
 
 
-def _guess(parts: Parts) -> _Guess:
+def _guess(parts: MixtureParts) -> _Guess:
     roots = np.asarray(np.linalg.cholesky(parts.covariances), dtype=np.float64)
     return _bounded(_Guess(np.log(parts.weights), parts.means, roots))
 
 
-def solve(
+def match_moments(
     family: Family,
     target: Array,
     factor: Array,
-    start: Parts,
+    start: MixtureParts,
     n_rows: int,
     *,
     steps: int,
-) -> tuple[Parts, Array]:
-    """Levenberg-Marquardt from each of B starts.
+) -> tuple[MixtureParts, Array]:
+    """Solve the moment equations by Levenberg-Marquardt from each of B starts.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def solve(
         Means of the test functions over the rows.
     factor : (B, q, q) or (q, q)
         Whitening of the residuals.
-    start : Parts
+    start : MixtureParts
         Of leading shape (B,).
     n_rows : int
         n. A prior worth one row (means, log deviations and logits of order 2) keeps what the
@@ -130,7 +130,7 @@ def solve(
 
     Returns
     -------
-    parts : Parts
+    parts : MixtureParts
         Of leading shape (B,).
     criterion : (B,)
         n times the weighted sum of squares: chi-square with about ``q - parameters`` degrees of
@@ -141,7 +141,7 @@ def solve(
     many = len(guess.means)
     target = np.broadcast_to(target, (many, q))
     factor = np.broadcast_to(factor, (many, q, q))
-    prior = 0.25 / n_rows
+    prior = 0.25 / n_rows  # deviation 2, worth one row; the criterion is a mean over rows
     damping = np.full(many, 1e-3)
     residual, jacobian, vector = _linearised(family, guess, target, factor)
     cost = _cost(residual, vector, prior)
@@ -176,8 +176,8 @@ def solve(
     return guess.parts(), n_rows * np.einsum("bq,bq->b", residual, residual)
 
 
-def imprecision(family: Family, factor: Array, parts: Parts, n_rows: int) -> float:
-    """The largest predicted standard error of one mixture, in units of its own components.
+def imprecision(family: Family, factor: Array, parts: MixtureParts, n_rows: int) -> float:
+    """Predict the largest standard error of one mixture, in units of its own components.
 
     From the curvature of the criterion at the fit: of a weight, of a mean in deviations of its
     component, of a covariance relative to itself (Frobenius norm).
@@ -212,7 +212,7 @@ def _cost(residual: Array, vector: Array, prior: float) -> Array:
 def _linearised(
     family: Family, guess: _Guess, target: Array, factor: Array
 ) -> tuple[Array, Array, Array]:
-    """Weighted residuals (B, q), their Jacobian (B, q, P), and the parameters as vectors (B, P).
+    """Compute weighted residuals (B, q), their Jacobian (B, q, P), and parameters (B, P).
 
     With Sigma = L L^T, ``d E f = tr(E hess f . dL L^T)``: the derivative by L is (hess f) L.
     """
@@ -245,7 +245,7 @@ def _linearised(
 
 
 def _unlogged(roots: Array) -> Array:
-    """Roots with the logarithm of their diagonal in its place."""
+    """Put the logarithm of the diagonal of roots in its place."""
     out = roots.copy()
     i = np.arange(roots.shape[-1])
     out[..., i, i] = np.log(out[..., i, i])
@@ -264,7 +264,7 @@ def _shifted(guess: _Guess, step: Array) -> _Guess:
 
 
 def _bounded(guess: _Guess) -> _Guess:
-    """Kept where exponentials stay in range; logits centred."""
+    """Clip parameters to where exponentials stay in range, and centre the logits."""
     logits = guess.logits - guess.logits.mean(axis=-1, keepdims=True)
     roots = np.clip(guess.roots, -_FURTHEST, _FURTHEST)
     i = np.arange(roots.shape[-1])

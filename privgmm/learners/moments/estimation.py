@@ -14,24 +14,24 @@ import numpy as np
 from scipy.special import logsumexp
 
 from privgmm.arrays import Array
-from privgmm.learners.moments.equations import Parts, imprecision, solve, weighting
+from privgmm.learners.moments.equations import MixtureParts, imprecision, match_moments, weighting
 from privgmm.learners.moments.features import Family, fourier, hermite
-from privgmm.learners.moments.projections import aim, completed, directions
+from privgmm.learners.moments.projections import aim, completed, non_gaussian_directions
 from privgmm.learners.moments.reconstruction import Gathered, gather, reconstruct
 from privgmm.learners.moments.univariate import fit_lines
 
-__all__ = ["Estimate", "Features", "estimate", "log_joint", "mean_log_density"]
+__all__ = ["Estimate", "FeatureFamily", "estimate", "log_joint", "mean_log_density"]
 
-Features = Literal["fourier", "hermite"]
+FeatureFamily = Literal["fourier", "hermite"]
 
 _SCREENED = 20_000  # rows that candidates are compared on before all rows are used
 _SCORED = 20_000  # rows whose likelihood decides
 _LARGE = 5_000  # rows from which on thoroughness pays
 _FLOOR = 0.01  # variance given to a component that came out flat
-_THINNEST = 2e-6
-_RUNNERS = 4
-_SAME = 2e-3  # nats a row
-_WORSE = 0.005  # nats a row that an aimed fit may cost before it is not believed
+_THINNEST = 2e-6  # variance, the whole having 1, that does not count as positive
+_RUNNERS = 4  # candidates handed on, each of which may be polished by EM
+_SAME = 2e-3  # nats per row: fits whose scores are closer count as one
+_WORSE = 0.005  # nats per row that an aimed fit may cost before it is not believed
 
 
 class Estimate(NamedTuple):
@@ -39,7 +39,7 @@ class Estimate(NamedTuple):
 
     Attributes
     ----------
-    parts : Parts
+    parts : MixtureParts
         Weights (k,), means (k, d), covariances (k, d, d), positive definite.
     positive : bool
         Whether the covariances came out positive definite, or had to be made so.
@@ -51,7 +51,7 @@ class Estimate(NamedTuple):
         Largest predicted standard error within the projection, in units of the components.
     """
 
-    parts: Parts
+    parts: MixtureParts
     positive: bool
     score: float
     misfit: float
@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
 def estimate(
     rows: Array,
     n_components: int,
-    features: Features,
+    features: FeatureFamily,
     rng: np.random.Generator,
     *,
     thorough: bool = True,
@@ -73,13 +73,13 @@ def estimate(
     n, d = rows.shape
     k = n_components
     if k == 1:
-        one = Parts(np.ones(1), np.zeros((1, d)), np.eye(d)[None])
+        one = MixtureParts(np.ones(1), np.zeros((1, d)), np.eye(d)[None])
         return [Estimate(one, True, mean_log_density(rows[:_SCORED], one), 1.0, 0.0)]
     large = n >= _LARGE
     thorough = thorough or large
     screened, scored = rows[:_SCREENED], rows[:_SCORED]
     line = _family(features, 1, k, len(screened))
-    u = directions(rows, 4 if k == 2 and not large else 6, rng)
+    u = non_gaussian_directions(rows, 4 if k == 2 and not large else 6, rng)
     fits = fit_lines(line, screened @ u, k, rng, keep=2 if large or k > 2 else 1, many=large)
     seen = [gather(line, screened, completed(direction)) for direction in u.T]
     whole = [
@@ -116,7 +116,7 @@ def estimate(
 
 
 def _distinct(fits: list[Estimate]) -> list[Estimate]:
-    """The first, and the few next whose scores say that they are something else."""
+    """Keep the first fit, and the next few whose scores differ."""
     kept: list[Estimate] = []
     for fit in fits:
         if len(kept) < _RUNNERS and all(abs(fit.score - one.score) > _SAME for one in kept):
@@ -124,7 +124,7 @@ def _distinct(fits: list[Estimate]) -> list[Estimate]:
     return kept
 
 
-def _family(features: Features, m: int, k: int, n: int) -> Family:
+def _family(features: FeatureFamily, m: int, k: int, n: int) -> Family:
     return fourier(m, n >= _LARGE) if features == "fourier" else hermite(m, k)
 
 
@@ -134,18 +134,20 @@ def _aimed(family: Family, rows: Array, scored: Array, before: Estimate) -> Esti
     seen = gather(family, rows, aim(before.parts))
     u = seen.basis[:, :m]
     w, means, covariances = before.parts
-    parts = Parts(w, means @ u, u.T @ covariances @ u)
+    parts = MixtureParts(w, means @ u, u.T @ covariances @ u)
     for _ in range(2):
         factor = weighting(family, parts).factor
-        found, criterion = solve(family, seen.target, factor, parts.at(None), seen.n_rows, steps=12)
+        found, criterion = match_moments(
+            family, seen.target, factor, parts.at(None), seen.n_rows, steps=12
+        )
         parts = found.at(0)
     return _seen(family, seen, scored, parts, float(criterion[0]))
 
 
 def _seen(
-    family: Family, seen: Gathered, scored: Array, parts: Parts, criterion: float
+    family: Family, seen: Gathered, scored: Array, parts: MixtureParts, criterion: float
 ) -> Estimate:
-    """From a fit in a projection to one in all dimensions, with its quality."""
+    """Extend a fit in a projection to all dimensions and measure its quality."""
     k, m = parts.means.shape
     weights = weighting(family, parts)
     full, positive = _made_positive(reconstruct(family, seen, parts, weights))
@@ -160,8 +162,8 @@ def _seen(
     )
 
 
-def _made_positive(parts: Parts) -> tuple[Parts, bool]:
-    """The nearest mixture with positive definite covariances; whether it already was one."""
+def _made_positive(parts: MixtureParts) -> tuple[MixtureParts, bool]:
+    """Make covariances positive definite; return whether they already were."""
     values, vectors = np.linalg.eigh(parts.covariances)
     flat = values <= _THINNEST
     if not flat.any():
@@ -171,14 +173,14 @@ def _made_positive(parts: Parts) -> tuple[Parts, bool]:
     return parts._replace(covariances=(covariances + covariances.swapaxes(1, 2)) / 2), False
 
 
-def mean_log_density(rows: Array, parts: Parts) -> float:
-    """Mean over rows (n, d) of the log density, without the ``d ln(2 pi) / 2``."""
+def mean_log_density(rows: Array, parts: MixtureParts) -> float:
+    """Average the log density over rows (n, d), without the ``d ln(2 pi) / 2``."""
     joint = log_joint(rows, parts)
     return float(logsumexp(joint, axis=0).mean())
 
 
-def log_joint(rows: Array, parts: Parts) -> Array:
-    """Log of weight times density of each component, (k, n), without the constant."""
+def log_joint(rows: Array, parts: MixtureParts) -> Array:
+    """Compute the log of weight times density of each component, (k, n), without the constant."""
     roots = np.linalg.cholesky(parts.covariances)
     inverses = np.linalg.inv(roots)
     joint = np.empty((len(roots), len(rows)))

@@ -27,12 +27,12 @@ from privgmm.arrays import Array, IntArray
 
 __all__ = ["Expectations", "Family", "Fourier", "Hermite", "fourier", "gathered", "hermite"]
 
-_LOWEST = 0.1
+_LOWEST = 0.1  # lowest frequency, which stands in for the mean and the variance
 _SLICE = 65_536  # values of test functions worked on at once: they should stay in the cache
 
 
 class Expectations(NamedTuple):
-    """What a family expects under Gaussians of leading shape (...).
+    """Expectations of a family under Gaussians of leading shape (...).
 
     Attributes
     ----------
@@ -54,29 +54,29 @@ class Family(Protocol):
 
     @property
     def n_coordinates(self) -> int:
-        """How many coordinates, m."""
+        """Number of coordinates m."""
         ...
 
     @property
     def n_functions(self) -> int:
-        """How many functions, q."""
+        """Number of functions q."""
         ...
 
     def values(self, points: Array) -> Array:
-        """Values (n, q) at points (n, m)."""
+        """Compute the values (n, q) at points (n, m)."""
         ...
 
     def expectations(self, means: Array, covariances: Array) -> Expectations:
-        """Under N(means, covariances), shapes (..., m) and (..., m, m)."""
+        """Compute expectations under N(means, covariances), of shapes (..., m) and (..., m, m)."""
         ...
 
     def second_moments(self, weights: Array, means: Array, covariances: Array) -> Array:
-        """E f_a f_b, (..., q, q), under mixtures (..., k), (..., k, m), (..., k, m, m)."""
+        """Compute E f_a f_b, (..., q, q), under mixtures (..., k), (..., k, m), (..., k, m, m)."""
         ...
 
 
 def gathered(family: Family, points: Array, columns: Array) -> Array:
-    """Means over the rows of ``f_a(S)`` times each column: (q, g) from (n, m) and (n, g)."""
+    """Average ``f_a(S)`` times each column over the rows: (q, g) from (n, m) and (n, g)."""
     n = len(points)
     total = np.zeros((family.n_functions, columns.shape[1]))
     size = max(64, _SLICE // family.n_functions)
@@ -98,7 +98,7 @@ class Fourier:
         Unit vectors.
     products : sequence of (int, int)
         The frequencies along each ray: the first is `_LOWEST`, and each entry adds one that is
-        the sum of two before it. So one exponential a ray and row is enough, the others being
+        the sum of two before it. So one exponential per ray and row is enough; the others are
         products.
     """
 
@@ -114,16 +114,16 @@ class Fourier:
 
     @property
     def n_coordinates(self) -> int:
-        """How many coordinates, m."""
+        """Number of coordinates m."""
         return int(self.frequencies.shape[1])
 
     @property
     def n_functions(self) -> int:
-        """How many functions, q."""
+        """Number of functions q."""
         return 2 * len(self.frequencies)
 
     def values(self, points: Array) -> Array:
-        """Values (n, q) at points (n, m)."""
+        """Compute the values (n, q) at points (n, m)."""
         n, r = len(points), len(self.rays)
         turns = np.empty((len(self.radii), n, r), dtype=np.complex128)
         angle = points @ (_LOWEST * self.rays.T)
@@ -136,7 +136,7 @@ class Fourier:
         return out.reshape(n, -1)
 
     def expectations(self, means: Array, covariances: Array) -> Expectations:
-        """From the characteristic function ``exp(i w.mu - w.Sigma w / 2)``."""
+        """Compute expectations from the characteristic function ``exp(i w.mu - w.Sigma w / 2)``."""
         w, p = self.frequencies, len(self.frequencies)
         angle = means @ w.T
         size = _exp(-0.5 * np.einsum("...ab,pab->...p", covariances, self.outer))
@@ -147,7 +147,7 @@ class Fourier:
         return Expectations(value, turned[..., None] * twice, -value[..., None, None] * outer)
 
     def second_moments(self, weights: Array, means: Array, covariances: Array) -> Array:
-        """From the characteristic function at sums and differences of frequencies."""
+        """Compute second moments from the characteristic function at sums and differences."""
         w, p = self.frequencies, len(self.frequencies)
         angle = means @ w.T
         cross = np.einsum("pa,...ab,qb->...pq", w, covariances, w, optimize=True)
@@ -168,7 +168,7 @@ class Fourier:
 
 
 def _exp(exponent: Array) -> Array:
-    """Powers of e, and 0 below 1e-20: arithmetic on denormal numbers is a hundred times slower."""
+    """Compute powers of e, and 0 below 1e-20: denormal arithmetic is a hundred times slower."""
     return np.asarray(np.where(exponent < -46.0, 0.0, np.exp(exponent)), dtype=np.float64)
 
 
@@ -206,16 +206,16 @@ class Hermite:
 
     @property
     def n_coordinates(self) -> int:
-        """How many coordinates, m."""
+        """Number of coordinates m."""
         return int(self.powers.shape[1])
 
     @property
     def n_functions(self) -> int:
-        """How many functions, q; the constant is left out."""
+        """Number of functions q, without the constant."""
         return len(self.powers) - 1
 
     def _all(self, points: Array) -> Array:
-        """Values (..., q + 1) at points (..., m), the constant included."""
+        """Compute the values (..., q + 1) at points (..., m), the constant included."""
         table = np.empty((*points.shape, self.degree + 1))
         table[..., 0] = 1.0
         table[..., 1] = points
@@ -229,17 +229,17 @@ class Hermite:
         return out
 
     def values(self, points: Array) -> Array:
-        """Values (n, q) at points (n, m)."""
+        """Compute the values (n, q) at points (n, m)."""
         return self._all(points)[:, 1:]
 
     def _expected(self, means: Array, covariances: Array, degree: int) -> tuple[Array, Array]:
-        """Nodes (..., nodes, m) and their weights (nodes,): exact for polynomials to `degree`."""
+        """Return nodes (..., nodes, m) and weights (nodes,), exact for polynomials to `degree`."""
         roots = np.linalg.cholesky(covariances)
         nodes, sizes = _quadrature(degree // 2 + 1, self.n_coordinates)
         return means[..., None, :] + np.einsum("...ab,nb->...na", roots, nodes), sizes
 
     def expectations(self, means: Array, covariances: Array) -> Expectations:
-        """By Gauss-Hermite quadrature, exact for polynomials of this degree."""
+        """Compute expectations by Gauss-Hermite quadrature, exact for this degree."""
         nodes, sizes = self._expected(means, covariances, self.degree)
         table = np.einsum("...nq,n->...q", self._all(nodes), sizes)
         gradient = table[..., self._down] * self._factor
@@ -247,7 +247,7 @@ class Hermite:
         return Expectations(table[..., 1:], gradient[..., 1:, :], second[..., 1:, :, :])
 
     def second_moments(self, weights: Array, means: Array, covariances: Array) -> Array:
-        """By quadrature, exact for polynomials of twice the degree."""
+        """Compute second moments by quadrature, exact for polynomials of twice the degree."""
         nodes, sizes = self._expected(means, covariances, 2 * self.degree)
         values = self._all(nodes)[..., 1:]
         scaled = values * (weights[..., None] * sizes)[..., None]
@@ -256,7 +256,7 @@ class Hermite:
 
 @functools.cache
 def _quadrature(count: int, m: int) -> tuple[Array, Array]:
-    """Nodes (count^m, m) and weights for the standard normal law in m dimensions."""
+    """Return nodes (count^m, m) and weights for the standard normal law in m dimensions."""
     x, sizes = np.polynomial.hermite_e.hermegauss(count)
     w = sizes / sizes.sum()
     nodes = np.array(list(itertools.product(x, repeat=m)))
@@ -280,10 +280,10 @@ _FINE = (
 
 @functools.cache
 def fourier(n_coordinates: int, fine: bool) -> Fourier:
-    """Frequencies for projections of whitened rows, in units of one over their deviation.
+    """Choose frequencies for projections of whitened rows, in units of one over their deviation.
 
     Rays over half the sphere, with radii 0.1 to 5, or to 24 if `fine`: with enough rows,
-    components much thinner than the whole can be told apart.
+    components much thinner than the whole can be distinguished.
     """
     directions: Array
     if n_coordinates == 1:
@@ -303,7 +303,7 @@ def fourier(n_coordinates: int, fine: bool) -> Fourier:
 
 @functools.cache
 def hermite(n_coordinates: int, n_components: int) -> Hermite:
-    """The moments that determine k components: to order 4 k - 2 along one direction.
+    """Choose the moments that determine k components: to order 4 k - 2 along one direction.
 
     In a plane or a space lower orders are enough (2 k + 2), there being more of each.
     """

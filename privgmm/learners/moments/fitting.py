@@ -1,8 +1,8 @@
 """The method of moments on t blocks: the line of Pearson, Kalai, Moitra and Valiant.
 
-Above `estimation` and `hierarchy`, which fit one block, and `polish`; beside `em`. Corollary 6.6
-plugs the learner of Moitra and Valiant into Theorem 6.2; this is the learner here that comes
-nearest to it, and its docstring says how near.
+Above `estimation` and `hierarchy`, which fit one block, and `polish`. Corollary 6.6 plugs the
+learner of Moitra and Valiant into Theorem 6.2; this is the learner here that comes nearest to it,
+and its docstring says how near.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from privgmm.arrays import Array, one_blas_thread, positive, whole_number
 from privgmm.errors import InvalidInput
 from privgmm.learners import kernels
 from privgmm.learners.learner import BlockRandomness, ReasonedLearner, as_blocks, block_seeds
-from privgmm.learners.moments.estimation import Estimate, Features, estimate
+from privgmm.learners.moments.estimation import Estimate, FeatureFamily, estimate
 from privgmm.learners.moments.hierarchy import deepest, is_hidden
 from privgmm.learners.moments.polish import Polished, Whitened, polish, whitened
 from privgmm.mixture import MixtureBatch
 
-__all__ = ["MOST_COMPONENTS", "Moments", "warm"]
+__all__ = ["MOST_COMPONENTS", "Moments", "warm_moments"]
 
-MOST_COMPONENTS = 4
+MOST_COMPONENTS = 4  # the equations of more components have too many false solutions
 
 _PASSES = 500  # of a polish to convergence
-_ROWS_A_PARAMETER = 2
+_ROWS_A_PARAMETER = 2  # fewest rows per parameter; a convention
 _MISFIT = 8.0  # chi-square per degree of freedom beyond which the equations have no solution
-_IMPRECISE = 1.0
+_IMPRECISE = 1.0  # predicted standard error, in units of a component, that is of no use
 _ALONE = 0.5  # share of the variance of some direction that one row may make up
 _THIN = 2e-3  # deviation, in units of the block's, that the equations cannot tell from 0
 
@@ -37,7 +37,7 @@ _REMEDIES = {
     "not finite": "fill NaN and infinite values in, by a rule that looks at no other row",
     "out of range": "rescale the columns: squares of their values leave double precision",
     "rank-deficient": "drop columns that are constant or combinations of others",
-    "too few rows": "moments need two rows a parameter, and as many distinct rows as EM does",
+    "too few rows": "moments need two rows per parameter, and as many distinct rows as EM does",
     "component collapsed": "use fewer components, or drop repeated rows",
     "moments fit no mixture": "use other features, or leave polish at its default",
     "weight at its floor": "use fewer components",
@@ -66,11 +66,11 @@ class Moments(ReasonedLearner):
         know about a mixture. What is said of the accuracy of one is not true of the other.
     polish : int, optional
         Passes of EM over all rows, started from the moments. None, the default, goes on to
-        convergence, so that blocks agree with each other as well as those of `EM` do; 0 gives
-        the moments' own fit.
+        convergence, so that blocks agree with each other as well as those of `EM` do; 0 returns
+        the fit of the moments alone.
     tol : float
         A polish has converged when what it may still gain, its last gain and its last step
-        squared (in standard errors) are below `tol` nats a row.
+        squared (in standard errors) are below `tol` nats per row.
 
     Notes
     -----
@@ -82,19 +82,19 @@ class Moments(ReasonedLearner):
        equal means included (`pearson`); for k = 3 and 4 many guesses. Then Levenberg-Marquardt
        on all moment equations, weighted by their covariance (`univariate`, `equations`).
     4. All d dimensions by linear algebra from moments along one direction, times coordinates
-       (`reconstruction`). The pairing of components across directions comes out of this.
-    5. The same again in a plane (or, with many rows, a space of three dimensions) aimed at where
-       the components differ.
-    6. Where components look alike in every projection: cluster, whiten each cluster anew, and
+       (`reconstruction`). The pairing of components across directions follows from this.
+    5. Steps 3 and 4 again in a plane (or, with many rows, a space of three dimensions) aimed at
+       where the components differ.
+    6. Where components look alike in every projection: cluster, whiten each cluster by itself, and
        start over within it (`hierarchy`).
 
     Kept of Moitra and Valiant (2010): isotropic position, projection, univariate moments, linear
-    reconstruction, and the recursion that clusters and whitens anew. Changed: directions are
+    reconstruction, and the recursion that clusters and whitens again. Changed: directions are
     aimed instead of random, nearby ones are taken in the limit, test functions need not be
     polynomials, an optimiser takes the place of the search over a grid, and the likelihood of
     some rows decides between candidates. Not there: their schedules of parameters, their proofs
-    and their guarantees. Theorem 6.5 is not claimed for this code. Privacy needs none of it:
-    it rests on fit i depending on block i alone.
+    and their guarantees. Theorem 6.5 is not claimed for this code. Privacy does not depend on it:
+    fit i depends on block i alone.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Moments(ReasonedLearner):
 
     n_components: int
     _: dataclasses.KW_ONLY
-    features: Features = "fourier"
+    features: FeatureFamily = "fourier"
     polish: int | None = None
     tol: float = 1e-7
 
@@ -119,9 +119,10 @@ class Moments(ReasonedLearner):
                 f"n_components must be at most {MOST_COMPONENTS} for the method of moments, "
                 f"got {k}: use EM"
             )
-        if self.features not in get_args(Features):
+        families = get_args(FeatureFamily)
+        if self.features not in families:
             raise InvalidInput(
-                f"features must be one of {', '.join(get_args(Features))}, got {self.features!r}"
+                f"features must be one of {', '.join(families)}, got {self.features!r}"
             )
         if self.polish is not None:
             object.__setattr__(self, "polish", whole_number(self.polish, "polish", 0))
@@ -130,11 +131,11 @@ class Moments(ReasonedLearner):
     def fit_blocks_with_reasons(
         self, blocks: npt.ArrayLike, *, rng: BlockRandomness = None
     ) -> tuple[MixtureBatch, list[str]]:
-        """Like `fit_blocks`, with a reason a block: empty, or why it has no fit.
+        """Fit each block and give a reason per block: empty, or why it has no fit.
 
         The reasons are those of `EM.fit_blocks_with_reasons` and "moments fit no mixture",
         "weight at its floor", "moments too imprecise" (these for ``polish=0`` only) and "polish
-        did not converge". They speak about the data: for the curator only.
+        did not converge". They speak about the data and are CONFIDENTIAL.
         """
         rows = as_blocks(blocks)
         t, _, d = rows.shape
@@ -142,7 +143,7 @@ class Moments(ReasonedLearner):
         seeds = block_seeds(rng, t)
         weights, means = np.full((t, k), np.nan), np.full((t, k, d), np.nan)
         roots, reasons = np.full((t, k, d, d), np.nan), [""] * t
-        # One block at a time: sums over many at once could round by who else is there.
+        # one block at a time: sums over many at once could round by which blocks are together
         with np.errstate(all="ignore"), one_blas_thread():
             for i in range(t):
                 fit = self._fit_block(rows[i], int(seeds[i]))
@@ -154,11 +155,11 @@ class Moments(ReasonedLearner):
         return MixtureBatch.from_cholesky(weights, means, roots, ok), reasons
 
     def remedy(self, reason: str) -> str:
-        """What to do about one of the reasons."""
+        """Say what to do about one of the reasons."""
         return _REMEDIES[reason]
 
     def _fit_block(self, block: Array, seed: int) -> Polished | str:
-        """The fit of one block (s, d) in its own units, or why there is none."""
+        """Fit one block (s, d) in its own units, or say why there is no fit."""
         s, d = block.shape
         k = self.n_components
         parameters = k * (1 + d + d * (d + 1) // 2) - 1
@@ -183,7 +184,7 @@ class Moments(ReasonedLearner):
         )
 
     def _finished(self, white: Whitened, candidates: list[Estimate]) -> Polished | str:
-        """The first candidate as it is, or the one that a polish brings furthest."""
+        """Return the first candidate as it is, or the best after a polish."""
         n, d = white.rows.shape
         if self.polish == 0:
             found = candidates[0]
@@ -213,7 +214,7 @@ class Moments(ReasonedLearner):
         return best
 
 
-def warm() -> None:
-    """Compile everything this learner runs, or load it from the cache on disk."""
+def warm_moments() -> None:
+    """Compile everything that `Moments` runs, or load it from the cache on disk."""
     rows = np.random.default_rng(0).standard_normal((1, 64, 2))
     Moments(2).fit_blocks(rows, rng=0)

@@ -1,7 +1,7 @@
-"""How well a mixture fits rows: one number for the curator, from the test functions of `moments`.
+"""Goodness of fit: one number for the curator, from the test functions of `moments`.
 
-Above `features`, `equations` and `projections`; it judges the fit of any learner. It looks at the
-rows, so it is no part of a release.
+Above `features`, `equations` and `projections`; it judges the fit of any learner. It depends on the
+rows and is CONFIDENTIAL.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from scipy.linalg import solve_triangular
 from privgmm.arrays import finite_array
 from privgmm.errors import InvalidInput
 from privgmm.learners.kernels import FITTED
-from privgmm.learners.moments.equations import Parts, weighting
+from privgmm.learners.moments.equations import MixtureParts, weighting
 from privgmm.learners.moments.features import fourier, gathered
 from privgmm.learners.moments.polish import whitened
-from privgmm.learners.moments.projections import aim, directions
+from privgmm.learners.moments.projections import aim, non_gaussian_directions
 from privgmm.mixture import Mixture
 
 __all__ = ["goodness_of_fit"]
 
-_AIMED, _SOUGHT = 3, 6
+_AIMED, _SOUGHT = 3, 6  # directions where components differ, and where rows are least Gaussian
 _RIDGE, _ROWS = 1e-4, 10.0  # no single far row may decide
 
 
 def goodness_of_fit(
     rows: npt.ArrayLike, mixture: Mixture, *, rng: np.random.Generator | int | None = 0
 ) -> float:
-    """The worst chi-square per degree of freedom over directions: near 1 for a right mixture.
+    """Compute the worst chi-square per degree of freedom over directions.
+
+    It is near 1 for a right mixture.
 
     Along each of some directions (where the mixture's components differ most, and where the rows
     are least Gaussian) the empirical characteristic function is compared with the mixture's, each
@@ -65,15 +67,15 @@ def goodness_of_fit(
         )
     means = solve_triangular(white.root, (mixture.means - white.mean).T, lower=True).T
     roots = np.stack([solve_triangular(white.root, c, lower=True) for c in mixture.cholesky])
-    parts = Parts(mixture.weights, means, roots @ roots.swapaxes(1, 2))
-    found = [directions(white.rows, _SOUGHT, generator)]
+    parts = MixtureParts(mixture.weights, means, roots @ roots.swapaxes(1, 2))
+    found = [non_gaussian_directions(white.rows, _SOUGHT, generator)]
     if mixture.n_components > 1:
         found.append(aim(parts)[:, :_AIMED])
     family = fourier(1, False)
     ones = np.ones((len(x), 1))
     worst = 0.0
     for u in np.concatenate(found, axis=1).T:
-        along = Parts(
+        along = MixtureParts(
             parts.weights,
             (parts.means @ u)[:, None],
             np.einsum("a,kab,b->k", u, parts.covariances, u)[:, None, None],

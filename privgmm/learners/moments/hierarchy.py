@@ -1,9 +1,10 @@
-"""The recursion of Moitra and Valiant: cluster, whiten each cluster anew, start over within.
+"""The recursion of Moitra and Valiant: cluster, whiten each cluster by itself, fit within.
 
 Between `estimation`, which fits what shows in a projection of the whole, and `moments`. Where
 components are far thinner or closer than the whole is wide (two thin sheets side by side in a
-wide cloud), no projection of the whitened rows tells them apart: they look like one. That one
-can still be told from the rest; and among its own rows, whitened anew, the parts lie wide apart.
+wide cloud), no projection of the whitened rows separates them: they look like one component. That
+one can still be separated from the rest; and within its own rows, whitened by themselves, the parts
+lie far apart.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ from scipy.special import logsumexp
 
 from privgmm.arrays import Array, IntArray
 from privgmm.learners.kernels import FITTED
-from privgmm.learners.moments.equations import Parts
+from privgmm.learners.moments.equations import MixtureParts
 from privgmm.learners.moments.estimation import (
     Estimate,
-    Features,
+    FeatureFamily,
     estimate,
     log_joint,
     mean_log_density,
 )
 from privgmm.learners.moments.polish import whitened
 
-__all__ = ["deepest", "descend", "is_hidden"]
+__all__ = ["deepest", "fits_by_clusters", "is_hidden"]
 
 _THIN = 0.05  # variance, the whole having 1, below which parts may hide in a component
-_VERY_THIN = 0.005
-_RARE = 0.01
-_IMPRECISE = 0.5
-_MANY = 5_000
+_VERY_THIN = 0.005  # the bound in place of `_THIN` for few rows
+_RARE = 0.01  # weight below which an estimate is suspect
+_IMPRECISE = 0.5  # predicted standard error above which an estimate is suspect
+_MANY = 5_000  # rows from which on an imprecise estimate is not the rule
 _OVERLAP = 0.02  # share of rows in doubt below which clusters are taken apart
-_SHARPENINGS = 8
-_SCORED = 20_000
-_DEEPEST = 2
+_SHARPENINGS = 8  # most rounds of assigning rows to clusters
+_SCORED = 20_000  # rows whose likelihood decides
+_DEEPEST = 2  # levels of clusters within clusters: k <= 4 needs no more
 
 
 def is_hidden(found: Estimate, n_rows: int) -> bool:
-    """Whether an estimate of k > 2 components gives reason to look for parts hidden in one.
+    """Return whether an estimate of k > 2 components suggests that one of them hides several.
 
     Of few rows only a very thin component is reason enough: an imprecise estimate is the rule.
     """
@@ -57,15 +58,15 @@ def is_hidden(found: Estimate, n_rows: int) -> bool:
     )
 
 
-def descend(
+def fits_by_clusters(
     rows: Array,
     n_components: int,
-    features: Features,
+    features: FeatureFamily,
     rng: np.random.Generator,
     *,
     depth: int = 0,
 ) -> list[Estimate]:
-    """Mixtures of k components put together from clusters of whitened rows (n, d).
+    """Fit mixtures of k components, put together from clusters of whitened rows (n, d).
 
     For k' < k: fit k' components, sharpen them by assigning every row to one, and if hardly a
     row is in doubt fit each cluster on its own, in every way to share out the k.
@@ -98,11 +99,11 @@ def descend(
 
 
 def _joined(rows: Array, sizes: list[int], pieces: list[Estimate | None]) -> Estimate | None:
-    """One mixture of all clusters' components; its quality is that of the worst cluster."""
+    """Join the components of all clusters; the quality is that of the worst cluster."""
     there = [piece for piece in pieces if piece is not None]
     if len(there) < len(pieces):
         return None
-    parts = Parts(
+    parts = MixtureParts(
         np.concatenate(
             [f.parts.weights * size / sum(sizes) for f, size in zip(there, sizes, strict=True)]
         ),
@@ -119,14 +120,14 @@ def _joined(rows: Array, sizes: list[int], pieces: list[Estimate | None]) -> Est
 
 
 def _allocations(total: int, places: int) -> Iterator[tuple[int, ...]]:
-    """Ways to share out `total` components over clusters, at least one each."""
+    """Yield the ways to share out `total` components over clusters, at least one each."""
     for shares in itertools.product(range(1, total - places + 2), repeat=places):
         if sum(shares) == total:
             yield shares
 
 
-def _sharpened(rows: Array, parts: Parts) -> IntArray | None:
-    """Labels (n,) by hard assignment, repeated; None when clusters overlap or run dry.
+def _sharpened(rows: Array, parts: MixtureParts) -> IntArray | None:
+    """Assign rows to clusters (n,) until this settles; None when clusters overlap or run dry.
 
     Moments of a thin component are noisy; its own rows, once found, are not.
     """
@@ -145,16 +146,16 @@ def _sharpened(rows: Array, parts: Parts) -> IntArray | None:
         if not np.linalg.eigvalsh(covariances).min() > 1e-14:
             return None
         means = np.stack([part.mean(axis=0) for part in clusters])
-        parts = Parts(counts / n, means, covariances)
+        parts = MixtureParts(counts / n, means, covariances)
     joint = log_joint(rows, parts)
     in_doubt = 1 - np.exp(joint.max(axis=0) - logsumexp(joint, axis=0)).mean()
     return labels if in_doubt < _OVERLAP else None
 
 
 def _within(
-    cluster: Array, share: int, features: Features, rng: np.random.Generator, depth: int
+    cluster: Array, share: int, features: FeatureFamily, rng: np.random.Generator, depth: int
 ) -> Estimate | None:
-    """A mixture of `share` components fitted to a cluster, in the coordinates of the whole."""
+    """Fit `share` components to a cluster and return them in the coordinates of the whole."""
     n, d = cluster.shape
     if n < 2 * share * (1 + d + d * (d + 1) // 2):
         return None
@@ -165,20 +166,22 @@ def _within(
     if depth < _DEEPEST and is_hidden(best, n):
         best = deepest(white.rows, best, features, rng, depth=depth + 1)
     w, means, covariances = best.parts
-    parts = Parts(w, white.mean + means @ white.root.T, white.root @ covariances @ white.root.T)
+    parts = MixtureParts(
+        w, white.mean + means @ white.root.T, white.root @ covariances @ white.root.T
+    )
     return best._replace(parts=parts)
 
 
 def deepest(
     rows: Array,
     found: Estimate,
-    features: Features,
+    features: FeatureFamily,
     rng: np.random.Generator,
     *,
     depth: int = 0,
 ) -> Estimate:
-    """The better of an estimate and what `descend` finds instead, by likelihood."""
+    """Return an estimate, or what `fits_by_clusters` finds if its likelihood is larger."""
     k = len(found.parts.weights)
     flat = found._replace(score=mean_log_density(rows[:_SCORED], found.parts))
-    deep = descend(rows, k, features, rng, depth=depth)
+    deep = fits_by_clusters(rows, k, features, rng, depth=depth)
     return max([flat, *deep], key=lambda fit: fit.score)

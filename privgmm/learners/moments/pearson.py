@@ -41,7 +41,7 @@ class Pairs(NamedTuple):
 
 
 def excess_moments(moments: Array) -> tuple[float, float, float, float]:
-    """X3, X4, X5, X6 from the central moments M2 ... M6 (5,).
+    """Compute X3, X4, X5, X6 from the central moments M2 ... M6 (5,).
 
     ``X4 = M4 - 3 M2^2``, ``X5 = M5 - 10 M3 M2``, ``X6 = M6 - 15 M4 M2 + 30 M2^3``: what is left
     of each when the same Gaussian noise is added to both components.
@@ -54,7 +54,7 @@ def excess_moments(moments: Array) -> tuple[float, float, float, float]:
 
 
 def polynomial(x3: float, x4: float, x5: float) -> Array:
-    """Pearson's polynomial in a: ten coefficients, the highest power first."""
+    """Return the ten coefficients of Pearson's polynomial in a, the highest power first."""
     return np.array(
         [
             8.0,
@@ -72,7 +72,7 @@ def polynomial(x3: float, x4: float, x5: float) -> Array:
 
 
 def equal_means(moments: Array) -> Pairs:
-    """The branch a = 0: both means 0, variances with spread X4 / 3 and third moment X6 / 15.
+    """Solve the branch a = 0: both means 0, variances with spread X4/3 and third moment X6/15.
 
     For a two-point law with deviation s and skewness k, the points are ``M2 + s (k ± r) / 2``
     with ``r = sqrt(k^2 + 4)``, and the upper one has weight ``(1 - k / r) / 2``. One or no row.
@@ -90,7 +90,7 @@ def equal_means(moments: Array) -> Pairs:
 
 
 def pearson(moments: Array) -> Pairs:
-    """Every mixture of two that Pearson's equations allow, by how well it predicts X6.
+    """Find every mixture of two that Pearson's equations allow, by how well it predicts X6.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def pearson(moments: Array) -> Pairs:
 
 
 def _slopes(a: float, x3: float, x4: float, x5: float) -> list[float]:
-    """The values of g that go with a root a: from X5, and both that X3 and X4 allow."""
+    """Find the values of g that go with a root a: from X5, and both that X3 and X4 allow."""
     slopes = []
     below = a * (4 * x3**2 - 3 * a * x4 - 2 * a**3)
     if below != 0:
@@ -162,7 +162,7 @@ def _slopes(a: float, x3: float, x4: float, x5: float) -> list[float]:
 def _pair(
     a: float, g: float, m2: float, x3: float
 ) -> tuple[float, float, float, float, float] | None:
-    """(w1, m1, m2, v1, v2) of a root; None when a weight or variance is out of range."""
+    """Compute (w1, m1, m2, v1, v2) of a root; None when a weight or variance is out of range."""
     b = x3 / a - 3 * g
     gap = (b**2 + 4 * a) ** 0.5
     first, second = (b - gap) / 2, (b + gap) / 2

@@ -1,7 +1,7 @@
-"""The compiled ends of the learner `moments`: a block into whitened rows, and EM from a start.
+"""The compiled ends of the learner `moments`: whitening of a block, and EM from a start.
 
-Above `kernels` and `ascent`, whose work this is; here it is compiled into two functions that
-Python may call and the disk keeps.
+Compiles functions of `kernels` and `ascent` into two that Python may call and the cache on disk
+keeps.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numba import njit
 from privgmm.arrays import Array
 from privgmm.learners import kernels
 from privgmm.learners.em import ascent
-from privgmm.learners.em.ascent import climb
+from privgmm.learners.em.ascent import accelerated_em
 from privgmm.learners.kernels import CHUNK, spread_stride, whiten
 
 __all__ = ["Polished", "Whitened", "polish", "whitened"]
 
-_RISING = 1e-3  # nats that the last pass may add without being said to rise
+_RISING = 1e-3  # nats that the last pass may add and still count as converged
 
 
 def _compile(sources: int) -> tuple[Callable[..., int], Callable[..., float]]:
-    """Both functions; a checksum of the called sources is part of what the disk remembers."""
+    """Compile both functions; the cache on disk remembers a checksum of the called sources."""
 
     @njit(cache=True, nogil=True, error_model="numpy")
     def run_whiten(block: Array, first: int, points: Array, mean: Array, root: Array) -> int:
@@ -34,7 +34,7 @@ def _compile(sources: int) -> tuple[Callable[..., int], Callable[..., float]]:
         return whiten(block, first, stride, points, mean, root) if sources >= 0 else -1
 
     @njit(cache=True, nogil=True, error_model="numpy")
-    def run_climb(
+    def run_em(
         points: Array,
         n: int,
         weights: Array,
@@ -45,13 +45,13 @@ def _compile(sources: int) -> tuple[Callable[..., int], Callable[..., float]]:
         tol: float,
         trace: Array,
     ) -> float:
-        reached = climb(points, n, weights, means, roots, plain, passes, tol, 0.0, trace)
+        reached = accelerated_em(points, n, weights, means, roots, plain, passes, tol, 0.0, trace)
         return reached if sources >= 0 else 0.0
 
-    return cast("Callable[..., int]", run_whiten), cast("Callable[..., float]", run_climb)
+    return cast("Callable[..., int]", run_whiten), cast("Callable[..., float]", run_em)
 
 
-_run_whiten, _run_climb = _compile(
+_run_whiten, _run_em = _compile(
     zlib.crc32(b"".join(Path(str(m.__file__)).read_bytes() for m in (kernels, ascent)))
 )
 
@@ -65,7 +65,7 @@ class Whitened(NamedTuple):
     ----------
     rows : (n, d)
     points : (chunks, p, 128)
-        The same in the layout of `kernels`.
+        The rows in the layout of `kernels`.
     mean : (d,), root : (d, d)
     """
 
@@ -76,7 +76,7 @@ class Whitened(NamedTuple):
 
 
 def whitened(block: Array, first: int) -> tuple[int, Whitened]:
-    """Why not (0 when fine, else a code of `kernels`), and the block (n, d) whitened.
+    """Whiten a block (n, d); return 0 or a code of `kernels`, and the result.
 
     Rows are taken from `first` on in steps near the golden section, so that a prefix is spread
     over the block.
@@ -93,7 +93,7 @@ def whitened(block: Array, first: int) -> tuple[int, Whitened]:
 
 
 class Polished(NamedTuple):
-    """Where EM came to.
+    """A fit by EM and how it ended.
 
     Attributes
     ----------
@@ -115,12 +115,12 @@ class Polished(NamedTuple):
 def polish(
     block: Whitened, weights: Array, means: Array, covariances: Array, *, passes: int, tol: float
 ) -> Polished:
-    """EM on a whitened block from a mixture: at most `passes` passes, accelerated."""
+    """Run EM on a whitened block from a mixture: at most `passes` passes, accelerated."""
     w, m = weights.copy(), means.copy()
     c = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     trace = np.full(passes, np.nan)
     reached = float(
-        _run_climb(block.points, len(block.rows), w, m, c, min(passes, 2), passes, tol, trace)
+        _run_em(block.points, len(block.rows), w, m, c, min(passes, 2), passes, tol, trace)
     )
     climbed = trace[~np.isnan(trace)]
     # at most one pass in three is a rejected one, which leaves no trace

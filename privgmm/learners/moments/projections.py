@@ -1,6 +1,6 @@
-"""Where to look: directions along which whitened rows differ from a Gaussian, and aimed planes.
+"""Directions along which whitened rows differ from a Gaussian, and planes aimed at components.
 
-Beside `univariate`, below `moments`. A mixture's components differ where the rows are least
+Below `moments`. A mixture's components differ where the rows are least
 Gaussian, so the first directions come from third and fourth moments; once there is a fit, the
 next ones are where its own components differ most. All are made from the rows, never from the
 axes, so that they turn with the data.
@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.learners.moments.equations import Parts
+from privgmm.learners.moments.equations import MixtureParts
 
-__all__ = ["aim", "completed", "directions"]
+__all__ = ["aim", "completed", "non_gaussian_directions"]
 
 _ROWS = 2000  # that directions are sought on
-_CLIMBS = 6
+_CLIMBS = 6  # gradient steps of each direction
 
 
-def directions(rows: Array, count: int, rng: np.random.Generator) -> Array:
-    """Up to `count` unit vectors, as columns (d, r), from whitened rows (n, d).
+def non_gaussian_directions(rows: Array, count: int, rng: np.random.Generator) -> Array:
+    """Find up to `count` unit vectors, as columns (d, r), from whitened rows (n, d).
 
     Eigenvectors of slices of the third and fourth cumulants and a few directions from row to
     row, each moved uphill on ``skewness^2 / 6 + excess^2 / 24``, the first terms of the
@@ -62,7 +62,7 @@ def _eigenvectors(matrix: Array) -> Array:
 
 
 def _far_from_gaussian(x: Array, u: Array) -> tuple[Array, Array]:
-    """The objective (r,) and its gradient (d, r) at directions u (d, r)."""
+    """Compute the objective (r,) and its gradient (d, r) at directions u (d, r)."""
     s = x @ u
     square = s * s
     cube = square * s
@@ -86,8 +86,8 @@ def _uphill(x: Array, u: Array) -> Array:
     return u
 
 
-def aim(parts: Parts) -> Array:
-    """An orthonormal basis (d, d): first the directions in which the components differ most.
+def aim(parts: MixtureParts) -> Array:
+    """Build an orthonormal basis (d, d): first the directions in which the components differ most.
 
     For each pair of components, along their generalised eigenvectors and the direction of best
     linear separation, takes the Bhattacharyya distance of the pair as weight; then the leading
@@ -110,7 +110,7 @@ def aim(parts: Parts) -> Array:
             vj = np.einsum("ap,ab,bp->p", u, covariances[j], u)
             gap = apart @ u
             far = gap**2 / (vi + vj) / 4 + np.log((vi + vj) / 2 / np.sqrt(vi * vj)) / 2
-            # what is surely apart already gains nothing from being further apart
+            # capped: two components far apart already should not outweigh other pairs
             worth = np.sqrt(weights[i] * weights[j]) * np.minimum(far, 4.0) ** 2
             total += (u * worth) @ u.T
     basis = _eigenvectors(total)[:, ::-1]
@@ -122,7 +122,7 @@ def aim(parts: Parts) -> Array:
 
 
 def completed(direction: Array) -> Array:
-    """An orthonormal basis (d, d) whose first column is a unit vector (d,): a reflection."""
+    """Build an orthonormal basis (d, d) with a given first column (d,), by a reflection."""
     d = len(direction)
     mirror = direction.copy()
     # the sign that does not cancel; the first column is then set right

@@ -1,4 +1,4 @@
-"""From a projection to all d dimensions: the parameters not seen along it, by linear algebra.
+"""Extends a fit in a projection to all d dimensions, by linear algebra.
 
 Above `equations`, below `moments`. Moitra and Valiant learn a mixture along one direction and
 along others near it, and read the d-dimensional parameters off the differences, pairing the
@@ -26,14 +26,14 @@ from typing import NamedTuple
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.learners.moments.equations import Parts, Weighting
+from privgmm.learners.moments.equations import MixtureParts, Weighting
 from privgmm.learners.moments.features import Family, gathered
 
 __all__ = ["Gathered", "gather", "reconstruct"]
 
 
 class Gathered(NamedTuple):
-    """Means over rows, all that the fit in one projection needs of them.
+    """The means over rows that the fit in one projection needs.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Gathered(NamedTuple):
 
 
 def gather(family: Family, rows: Array, basis: Array) -> Gathered:
-    """One pass over whitened rows (n, d)."""
+    """Average all that one fit needs in one pass over whitened rows (n, d)."""
     n, d = rows.shape
     m = family.n_coordinates
     turned = rows @ basis
@@ -65,8 +65,10 @@ def gather(family: Family, rows: Array, basis: Array) -> Gathered:
     return Gathered(basis, table[:, 0], np.concatenate([whole, table[:, 1:]]), n)
 
 
-def reconstruct(family: Family, means_of: Gathered, projected: Parts, weights: Weighting) -> Parts:
-    """The mixture in all d coordinates.
+def reconstruct(
+    family: Family, means_of: Gathered, projected: MixtureParts, weights: Weighting
+) -> MixtureParts:
+    """Compute the mixture in all d coordinates from one in a projection.
 
     Parameters
     ----------
@@ -74,14 +76,14 @@ def reconstruct(family: Family, means_of: Gathered, projected: Parts, weights: W
         Of m coordinates.
     means_of : Gathered
         From the rows.
-    projected : Parts
+    projected : MixtureParts
         The mixture of ``U^T x``: (k,), (k, m), (k, m, m).
     weights : Weighting
         Of the test functions at that mixture.
 
     Returns
     -------
-    Parts
+    MixtureParts
         Symmetric covariances, not always positive definite.
     """
     basis, table, n = means_of.basis, means_of.table, means_of.n_rows
@@ -89,7 +91,7 @@ def reconstruct(family: Family, means_of: Gathered, projected: Parts, weights: W
     k, m = projected.means.shape
     w = projected.weights
     if m == d:
-        return Parts(
+        return MixtureParts(
             w,
             projected.means @ basis.T,
             basis @ projected.covariances @ basis.T,
@@ -127,10 +129,10 @@ def reconstruct(family: Family, means_of: Gathered, projected: Parts, weights: W
     full[:, m + y, m + z] = second
     full[:, m + z, m + y] = second
     means = np.concatenate([projected.means, mean], axis=1)
-    return Parts(w, means @ basis.T, basis @ full @ basis.T)
+    return MixtureParts(w, means @ basis.T, basis @ full @ basis.T)
 
 
 def _least_squares(design: Array, right: Array, n: int) -> Array:
-    """Coefficients, with a prior of variance 1 worth one row: all is whitened."""
+    """Solve for coefficients with a prior of variance 1 worth one row: all is whitened."""
     normal = design.T @ design + np.eye(design.shape[1]) / n
     return np.asarray(np.linalg.solve(normal, design.T @ right), dtype=np.float64)

@@ -1,0 +1,10 @@
+from .datasets import Dataset as Dataset
+from .datasets import generate as generate
+from .datasets import load_sample as load_sample
+from .datasets import load_table as load_table
+from .datasets import sample_names as sample_names
+from .engines import Step as Step
+from .generators import random_mixture as random_mixture
+from .jitter import jittered as jittered
+from .rows import row_source as row_source
+from .source import RowSource as RowSource

@@ -1,0 +1,16 @@
+from .bounds import TVBounds as TVBounds
+from .bounds import best_constants as best_constants
+from .bounds import kl_divergence as kl_divergence
+from .bounds import lemma_6_3 as lemma_6_3
+from .bounds import pinsker as pinsker
+from .bounds import theorem_1_8 as theorem_1_8
+from .bounds import theorem_b_1 as theorem_b_1
+from .bounds import theorem_b_2 as theorem_b_2
+from .learnable import Learnability as Learnability
+from .matching import bottleneck_matching as bottleneck_matching
+from .mixture_variation import mixture_tv as mixture_tv
+from .parameters import dist_comp as dist_comp
+from .parameters import dist_gmm as dist_gmm
+from .parameters import dist_param as dist_param
+from .total_variation import gaussian_hockey_stick as gaussian_hockey_stick
+from .total_variation import gaussian_tv as gaussian_tv

@@ -1,4 +1,4 @@
-"""``python -m privgmm``: the command line."""
+"""Run the command line: ``python -m privgmm``."""
 
 from __future__ import annotations
 

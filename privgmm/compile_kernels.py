@@ -11,23 +11,23 @@ from privgmm.data.people import ArrayPeople
 from privgmm.distances.all_pairs import pairwise_dist_param
 from privgmm.distances.mixture_variation import mixture_tv
 from privgmm.distances.total_variation import gaussian_hockey_stick, gaussian_tv
-from privgmm.learners.em import fitting as em
-from privgmm.learners.moments import fitting as moments
+from privgmm.learners.em.fitting import warm_em
+from privgmm.learners.moments.fitting import warm_moments
 from privgmm.learners.student import StudentT
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.refinement.noisy_moments import cut_sums
 from privgmm.stages.refinement.projection import vote_sums
-from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
+from privgmm.stages.refinement.winsorised import WinsorisedMoments, winsorised_sums
 from privgmm.stages.sketch import fitting, nearest
 from privgmm.stages.sketch.features import SketchShape, feature_sums, fixed_point_scale
 from privgmm.stages.sketch.frame import Frame
 
-__all__ = ["warm"]
+__all__ = ["compile_all"]
 
 
 def _strangers(d: int) -> MixtureBatch:
-    """Eight alike fits and two that match nothing: every branch of the pair kernels runs."""
+    """Make eight similar fits and two that match none, to run every branch of the pair kernels."""
     rng = np.random.default_rng(0)
     fits = []
     for i in range(10):
@@ -39,25 +39,25 @@ def _strangers(d: int) -> MixtureBatch:
 
 
 def _warm_sketch(mixture: Mixture) -> None:
-    """The kernels of method `sketch`, with rows and with persons."""
+    """Compile the kernels of method `sketch`, with rows and with persons."""
     d = mixture.n_features
     rows = mixture.sample(12, rng=0)
     frame, shape = Frame(np.zeros(d), np.eye(d)), SketchShape.default(d)
     for member in (None, np.arange(12) // 2):
         people = ArrayPeople.of(rows, member)
         feature_sums(people, frame, shape, scale=fixed_point_scale(12))
-        winsorised_sums(people, mixture, Moments(3.0))
+        winsorised_sums(people, mixture, WinsorisedMoments(3.0))
         vote_sums(people, [mixture, mixture], 2.0)
     fits = StudentT().fit_blocks(mixture.sample(40, rng=1).reshape(2, 20, d), rng=0)
     LiftedSpace(0.1).placed(fits, 1.0)
-    fitting.warm()
-    nearest.warm()
+    fitting.warm_fitting()
+    nearest.warm_nearest()
 
 
-def warm() -> None:
-    """Run each compiled kernel on something tiny."""
-    em.warm()
-    moments.warm()
+def compile_all() -> None:
+    """Compile every kernel, by running it on something tiny."""
+    warm_em()
+    warm_moments()
     batch = _strangers(5)
     pairwise_dist_param(batch)
     space = LiftedSpace(0.1, clearance=8.0)
@@ -76,4 +76,4 @@ def warm() -> None:
 
 
 if __name__ == "__main__":
-    warm()
+    compile_all()

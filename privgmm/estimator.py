@@ -1,4 +1,4 @@
-"""The private mixture as a scikit-learn estimator; a front door over `best_plan` and `release`.
+"""Offer releases as a scikit-learn estimator: a front door over `plan_for` and `release`.
 
 Importing this module imports scikit-learn, so the package does it only when asked for
 `PrivateGaussianMixture`. Methods that need a mixture are absent after a refusal (`of_mixture`).
@@ -6,7 +6,6 @@ Importing this module imports scikit-learn, so the package does it only when ask
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import warnings
 from collections.abc import Callable
@@ -24,9 +23,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privgmm import methods
 from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.budget import Unit
+from privgmm.covariance_structures import DEFAULT as FULL
+from privgmm.covariance_structures import covariance_structure
 from privgmm.data.rows import checked_frame_names, is_stored, row_source
 from privgmm.data.source import RowSource, check_finite, check_spread, count_groups
-from privgmm.errors import InvalidInput, PrivGMMError, ReleaseRefused
+from privgmm.errors import InvalidInput, Problem, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.ledger.cautions import level_outside
@@ -35,8 +36,7 @@ from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
 from privgmm.mixture import Mixture
-from privgmm.release import Executor, Outcome, Release, release
-from privgmm.stages.sketch.structures import CovarianceType
+from privgmm.releases import Executor, Outcome, Release, release
 
 __all__ = ["NoMixture", "PrivateGaussianMixture", "of_mixture"]
 
@@ -44,7 +44,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class NoMixture(ReleaseRefused, AttributeError):
-    """What asking a refused estimator for a method of the mixture raises."""
+    """Report that a refused estimator was asked for a method of the mixture."""
 
 
 class _OfMixture:
@@ -63,14 +63,12 @@ class _OfMixture:
 def of_mixture(method: _Function) -> _Function:
     """Mark a method that an estimator has unless its release was refused.
 
-    Then ``hasattr`` says no, as scikit-learn expects of whatever cannot be done, and a call says
-    why and what would help. Before fitting the method is there.
+    After a refusal ``hasattr`` is False, as scikit-learn expects of a method that cannot be called,
+    and a call says why and what would help. Before fitting the method is present.
     """
     return cast(_Function, _OfMixture(method))
 
 
-Auto = Literal["auto"]
-_TYPES = ("full", "tied", "diag", "spherical")
 _FITTED = (
     "weights_",
     "means_",
@@ -88,53 +86,48 @@ _FITTED = (
 
 
 class PrivateGaussianMixture(DensityMixin, BaseEstimator):
-    """A Gaussian mixture learned under differential privacy, as a scikit-learn estimator.
+    """Learn a Gaussian mixture under differential privacy, as a scikit-learn estimator.
 
     `fit` spends the budget once and either releases a mixture or refuses. What it releases
     (``weights_``, ``means_``, ``covariances_`` and everything `sample` draws) may be shown to
     anyone. What it computes from rows afterwards may not, unless those rows are public:
     **the outputs of** `predict`, `predict_proba`, `score_samples`, `score`, `bic` **and** `aic`
-    **are as private as the rows they are given**, also when these are the rows of `fit`.
+    **are as confidential as the rows they are given**, also when these are the rows of `fit`.
 
     Parameters
     ----------
     n_components : int or "auto"
-        k, the number of Gaussians. "auto" chooses it, up to `max_components`, from the noisy sketch
-        that was paid for once: the choice is free, and private.
+        k, the number of Gaussians. "auto" chooses it, up to `max_components`, from the noisy
+        sketch: that costs nothing more, and is as differentially private as the sketch.
     epsilon, delta : float
         The TOTAL budget of a `fit`; neighbouring tables differ by replacing one row.
-    alpha : float or "auto"
-        Accuracy of the coarse release, see `calibrate`. "auto" lets `best_plan` choose.
-    n_blocks : int or "auto"
-        Blocks the rows are dealt into. "auto" lets `best_plan` choose.
+    alpha : float, optional
+        Accuracy of the coarse release, see `calibrate`; by default `best_plan` chooses.
+    n_blocks : int, optional
+        Blocks the rows are dealt into; by default `best_plan` chooses.
     method : str
-        A name in `privgmm.methods.choices()`.
+        A name in `privgmm.methods.names()`.
     covariance_type : {"full", "tied", "diag", "spherical"}
-        What components may differ in, as in scikit-learn. All but "full" are fitted to the noisy
+        What components may differ in, as in scikit-learn. All but "full" are fitted to a noisy
         sketch, and so is a number of components left to "auto": both need a method that publishes
-        one (`sketch`), which "auto" then takes.
+        one, as `sketch` does.
     max_components : int
         How many components "auto" offers.
-    refine : bool
-        Whether to sharpen the coarse release by noisy passes over all rows (`lifted`).
-    forgiving : bool
-        Whether to plan for real data, see `best_plan`: components near each other and fits that
-        scatter more widely (`lifted`). Costs some accuracy and rows, no privacy.
     learner : Learner, optional
-        Any non-private learner of block fits; `EM` by default.
+        Any learner of block fits, without noise of its own; `EM` by default.
     n_jobs : int, optional
         Threads of the default learner: None is one, -1 all cores. The fits do not depend on it.
     random_state : None, int, RandomState or Generator
         None draws cryptographic noise. Anything else is repeatable: a demonstration that warns
-        (`SeededRelease`) and says so (``seeded_``), NOT a private release.
+        (`SeededRelease`) and says so (``seeded_``). It is NOT differentially private.
 
     Attributes
     ----------
     released_ : bool
         Whether there is a mixture. If not, `fit` has warned with `ReleaseRefused`, and the
-        methods that need the mixture are gone: calling one raises it with the remedy.
+        methods that need the mixture are absent: calling one raises it with the remedy.
     reason_ : str
-        Why there is none, and what would help; empty after a release.
+        Why there is no mixture, and what would help; empty after a release.
     weights_, means_, covariances_ : arrays (k,), (k, d), (k, d, d)
         The released mixture; absent after a refusal, like all up to `sketch_`. Covariances are
         (d, d) if tied, (k, d) if diag and (k,) if spherical, as in scikit-learn.
@@ -155,14 +148,15 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         The noisy sketch, public: other fits and pictures of the density are free. None where the
         method publishes none.
     seeded_ : bool
-        Whether the noise can be repeated, so that nothing here is private. Kept by pickles.
+        Whether the noise can be repeated, so that nothing here is differentially private. Kept by
+        pickles.
     budget_ : Budget or None
         What was spent. None if nothing was: so few rows that no plan exists, which is public.
     plan_ : Plan or None
-        How it was made.
+        Plan of the release.
     outcome_ : Outcome or None
-        The result, and beside it the NON-private ``curator`` view, which holds the rows. It is
-        left out of pickles and deep copies, so these can be shared after a release.
+        The result, and the CONFIDENTIAL ``curator`` view, which holds the rows. It is left out of
+        pickles and deep copies, so these can be shared after a release.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -177,17 +171,15 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components: int | Auto = 1,
+        n_components: int | Literal["auto"] = 1,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        alpha: float | Auto = "auto",
-        n_blocks: int | Auto = "auto",
+        alpha: float | None = None,
+        n_blocks: int | None = None,
         method: str = DEFAULT_METHOD,
-        covariance_type: CovarianceType = "full",
+        covariance_type: str = FULL,
         max_components: int = 8,
-        refine: bool = True,
-        forgiving: bool = False,
         learner: Learner | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -200,8 +192,6 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.method = method
         self.covariance_type = covariance_type
         self.max_components = max_components
-        self.refine = refine
-        self.forgiving = forgiving
         self.learner = learner
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -231,7 +221,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             Who each row belongs to, to protect all rows of a person together. A column of a data
             frame or file that says so is not fitted.
         ledger : Ledger, optional
-            Told of the spend before noise is drawn.
+            Records the spend before noise is drawn.
         executor : "threads", "dask", address of a Dask scheduler, or executor, optional
             Where blocks are fitted and files are read, as for `release`.
         **refused : any
@@ -246,7 +236,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         Warns
         -----
         ReleaseRefused
-            If there is no mixture to show: the private test said no, or, with nothing spent,
+            If there is no mixture to show: a noisy test did not pass, or, with nothing spent,
             there are too few rows for any plan.
         PrivacyWarning
             If the promise is weaker than it may seem: the noise is seeded (`SeededRelease`),
@@ -265,7 +255,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             self.feature_names_in_ = np.array(table.columns, dtype=object)
             n_units, d = self._units(table, groups), table.n_features
         else:
-            # not finite: told by the package, since the usual advice, to drop rows, is wrong here
+            # the package reports what is not finite: the usual advice, to drop rows, is wrong here
             table = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
             check_finite(table)
             n_units, d = self._units(table, groups), table.shape[1]
@@ -290,27 +280,19 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     @of_mixture
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
-        """Fit, and give the likeliest component of each row (n,). What it gives is NOT private.
+        """Fit, and return the likeliest component of each row (n,). CONFIDENTIAL, like the rows.
 
         Raises
         ------
         ReleaseRefused
-            If `fit` is refused, as there are no components then. To try again, call `fit`.
+            If the release is refused, as there are no components then. To try again, call `fit`.
         """
         return self.fit(X, y, **options).predict(X)
 
     def _check_parameters(self) -> None:
-        """Every rule that the data have no part in."""
-        if self.covariance_type not in _TYPES:
-            raise InvalidInput(
-                f"covariance_type must be one of {', '.join(_TYPES)}, got {self.covariance_type!r}"
-            )
+        """Check every rule that does not depend on the data."""
         asked = self._request(None, 1)
         methods.get(asked.method).check(asked)
-        for name in ("refine", "forgiving"):
-            value = getattr(self, name)
-            if not isinstance(value, (bool, np.bool_)):
-                raise InvalidInput(f"{name} must be True or False, got {value!r}")
         if self.n_jobs is not None:
             jobs = whole_number(self.n_jobs, "n_jobs", -(2**31))
             if jobs == 0:
@@ -325,13 +307,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             )
         self._noise_is_known()
 
-    @property
-    def _looks(self) -> bool:
-        """Whether the mixture is another fit to the sketch than the one released beside it."""
-        return self.covariance_type != "full"
-
     def _request(self, n_rows: int | None, n_features: int, unit: Unit = "row") -> PlanRequest:
-        """The question that the parameters ask; the plan of an open k is for the most of them."""
+        """Build the request of the parameters; an open k asks for up to `max_components`."""
         k, is_open = components_asked(self.n_components, self.max_components)
         return PlanRequest(
             n_components=k,
@@ -341,12 +318,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             delta=self.delta,
             method=self.method,
             unit=unit,
-            alpha=None if self.alpha == "auto" else self.alpha,
-            n_blocks=None if self.n_blocks == "auto" else self.n_blocks,
-            forgiving=bool(self.forgiving),
-            refine=bool(self.refine),
+            alpha=self.alpha,
+            n_blocks=self.n_blocks,
             choose_components=is_open,
-            needs_sketch=self._looks,
+            covariance_type=self.covariance_type,
         )
 
     def _noise_is_known(self) -> None:
@@ -357,12 +332,12 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             check_random_state(state)
         except ValueError as problem:
             raise InvalidInput(
-                f"random_state must be None (private), a seed in 0..2^32 - 1, a RandomState or a "
-                f"Generator, got {state!r}"
+                "random_state must be None (cryptographic noise), a seed in 0..2^32 - 1, a "
+                f"RandomState or a Generator, got {state!r}"
             ) from problem
 
     def _units(self, rows: Array | RowSource, groups: npt.ArrayLike | str | None) -> int:
-        """Who can be dealt into blocks: rows, or persons where rows are grouped."""
+        """Count what is protected: rows, or persons where rows are grouped."""
         n = rows.n_rows if isinstance(rows, RowSource) else len(rows)
         if groups is None:
             return n
@@ -371,11 +346,11 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         return count_groups(groups, n)
 
     def _plan(self, n: int, d: int, unit: Unit) -> tuple[Plan | None, str]:
-        """A plan from public numbers, or why there is none; the parameters are valid."""
+        """Make a plan from public numbers, or say why there is none; parameters are valid."""
         try:
             answer = plan_for(self._request(n, d, unit))
         except InvalidInput as problem:
-            return None, _unspent(str(problem))
+            return None, _unspent(problem)
         return answer.plan, _unspent(answer.shortage) if answer.shortage else ""
 
     def _learner(self, n_components: int) -> Learner:
@@ -384,7 +359,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         return EM(n_components, n_threads=int(effective_n_jobs(self.n_jobs)))
 
     def _noise(self) -> np.random.Generator | int | None:
-        """What `release` calls rng; None stays None, so that nothing repeatable slips in."""
+        """Convert to the rng of `release`; None stays None, so that no noise is repeatable."""
         state = self.random_state
         if state is None or isinstance(state, np.random.Generator):
             return state
@@ -395,10 +370,6 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def _store(self, plan: Plan | None, outcome: Outcome | None, problem: str) -> None:
         for name in _FITTED:
             self.__dict__.pop(name, None)
-        # what was paid for is kept, whatever comes of the fit
-        self.outcome_ = outcome
-        if outcome is not None and isinstance(outcome.result, Release) and self._looks:
-            outcome = dataclasses.replace(outcome, result=self._looked_at(outcome.result))
         result = None if outcome is None else outcome.result
         self.plan_ = plan
         self.outcome_ = outcome
@@ -412,29 +383,6 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.reason_ = problem if result is None else result.reason
         warnings.warn(ReleaseRefused(self.reason_), stacklevel=level_outside() or 1)
 
-    def _looked_at(self, result: Release) -> Release:
-        """The release with another fit to its sketch, which costs nothing."""
-        sketch = result.sketch
-        if sketch is None:
-            raise PrivGMMError(
-                f"method {result.plan.method!r} published no sketch: fix n_components and "
-                "covariance_type='full'"
-            )
-        k, choice = result.plan.n_components, None
-        if result.plan.chooses_components:
-            choice = sketch.choice(int(self.max_components), self.covariance_type)
-            k = choice.n_components
-        fit = sketch.fit(k, self.covariance_type)
-        return dataclasses.replace(
-            result,
-            choice=choice,
-            covariance_type=self.covariance_type,
-            mixture=fit.mixture,
-            misfit=fit.misfit,
-            floored=bool(fit.floored.any()),
-            standard_errors=fit.standard_errors,
-        )
-
     def _store_mixture(self, result: Release) -> None:
         mixture, sketch = result.mixture, result.sketch
         self.mixture_ = mixture
@@ -443,9 +391,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.means_ = mixture.means
         factors = _precisions_cholesky(mixture)
         full = factors @ factors.swapaxes(1, 2)
-        self.covariances_ = _reduced(mixture.covariances, self.covariance_type)
-        self.precisions_ = _reduced(full, self.covariance_type)
-        self.precisions_cholesky_ = _reduced(factors, self.covariance_type)
+        structure = covariance_structure(result.covariance_type)
+        self.covariances_ = structure.reduced(mixture.covariances)
+        self.precisions_ = structure.reduced(full)
+        self.precisions_cholesky_ = structure.reduced(factors)
         self.standard_errors_ = result.standard_errors
         self.misfit_ = result.misfit
         self.choice_ = result.choice
@@ -456,10 +405,11 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         words = str(super().__repr__(N_CHAR_MAX))
-        return f"{words}  # seeded: NOT private" if self.__dict__.get("seeded_") else words
+        seeded = self.__dict__.get("seeded_")
+        return f"{words}  # seeded: NOT differentially private" if seeded else words
 
     def __getstate__(self) -> dict[str, Any]:
-        """What may leave the process: all but the curator's view, which holds the rows."""
+        """Return what may leave the process: all but the curator's view, which holds the rows."""
         state = dict(super().__getstate__())
         state.pop("outcome_", None)
         return state
@@ -481,23 +431,23 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     @of_mixture
     def score_samples(self, X: Any) -> Array:
-        """Log density at each row (n,). NOT private: it speaks about the rows given."""
+        """Compute the log density at each row (n,). CONFIDENTIAL, like the rows given."""
         rows = self._rows(X)
         return self._released().log_density(rows)
 
     @of_mixture
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's signature
-        """Mean log density. NOT private: it speaks about the rows given."""
+        """Compute the mean log density. CONFIDENTIAL, like the rows given."""
         return float(np.mean(self.score_samples(X)))
 
     @of_mixture
     def predict(self, X: Any) -> IntArray:
-        """The likeliest component of each row (n,). NOT private: it speaks about the rows."""
+        """Find the likeliest component of each row (n,). CONFIDENTIAL, like the rows given."""
         return np.asarray(np.argmax(self._joint(X), axis=1), dtype=np.int64)
 
     @of_mixture
     def predict_proba(self, X: Any) -> Array:
-        """Chances of the components (n, k). NOT private: it speaks about the rows given."""
+        """Compute chances of the components (n, k). CONFIDENTIAL, like the rows given."""
         return np.asarray(softmax(self._joint(X), axis=1), dtype=np.float64)
 
     @of_mixture
@@ -507,30 +457,29 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         n = whole_number(n_samples, "n_samples", 1)
         state = self._noise()
         if isinstance(state, int):
-            # not the stream the noise came from: rows must not repeat it
+            # another stream than that of the noise: rows must not repeat it
             state = np.random.default_rng([state, 1])
         return mixture.sample_with_labels(n, rng=state)
 
     def _n_parameters(self) -> int:
         k, d = self._released().means.shape
-        full = d * (d + 1) // 2
-        spread = {"full": k * full, "tied": full, "diag": k * d, "spherical": k}
-        return int(spread[self.covariance_type] + k * d + k - 1)
+        structure = covariance_structure(self.covariance_type)
+        return int(structure.n_parameters(k, d) + k * d + k - 1)
 
     @of_mixture
     def bic(self, X: Any) -> float:
-        """Bayesian information criterion on X, lower is better. NOT private."""
+        """Compute the Bayesian information criterion on X, lower is better. CONFIDENTIAL."""
         scores = self.score_samples(X)
         return float(-2 * scores.sum() + self._n_parameters() * np.log(len(scores)))
 
     @of_mixture
     def aic(self, X: Any) -> float:
-        """Akaike information criterion on X, lower is better. NOT private."""
+        """Compute the Akaike information criterion on X, lower is better. CONFIDENTIAL."""
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
 
 
 def _refuse_weights(given: dict[str, Any]) -> None:
-    """No weights for rows, and nothing else that `fit` does not know."""
+    """Reject weights of rows, and every argument that `fit` does not know."""
     if given.pop("sample_weight", None) is not None:
         raise InvalidInput(
             "sample_weight must be None: a row of weight w moves what is published w times as far, "
@@ -543,21 +492,11 @@ def _refuse_weights(given: dict[str, Any]) -> None:
 
 
 def _precisions_cholesky(mixture: Mixture) -> Array:
-    """P (k, d, d), upper triangular, with P Pᵀ the inverse covariances."""
+    """Compute P (k, d, d), upper triangular, with P Pᵀ the inverse covariances."""
     eye = np.eye(mixture.n_features)
     inverse = [solve_triangular(factor, eye, lower=True).T for factor in mixture.cholesky]
     return np.asarray(inverse, dtype=np.float64)
 
 
-def _reduced(matrices: Array, covariance_type: str) -> Array:
-    """Matrices (k, d, d) of a covariance type in the shape that scikit-learn gives it."""
-    if covariance_type == "full":
-        return matrices
-    if covariance_type == "tied":
-        return np.asarray(matrices[0], dtype=np.float64)
-    diagonals = np.diagonal(matrices, axis1=1, axis2=2).copy()
-    return diagonals if covariance_type == "diag" else diagonals[:, 0].copy()
-
-
-def _unspent(problem: str) -> str:
+def _unspent(problem: InvalidInput | Problem) -> str:
     return f"Nothing was spent: {problem}."

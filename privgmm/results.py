@@ -1,25 +1,23 @@
-"""What comes out of a release and may be shown to anyone: a mixture, or a refusal."""
+"""Define the two results of a release, which may be shown to anyone: a mixture, or a refusal."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from privgmm.budget import Budget, Unit
 from privgmm.html import refusal_html, release_html
 from privgmm.methods import registry
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import PlanRequest
-from privgmm.methods.searching import as_told
-from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, rows_for, rows_told
-from privgmm.mixture import Mixture
-from privgmm.stages.sketch.choice import Choice
+from privgmm.methods.searching import as_text
+from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, rows_for, rows_stated
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.sketch.fitting import MISFIT
-from privgmm.stages.sketch.private_sketch import EXPLAINED, PrivateSketch
-from privgmm.stages.sketch.structures import CovarianceType
-from privgmm.stages.standard_errors import StandardErrors
+from privgmm.stages.sketch.private_sketch import EXPLAINED
+from privgmm.stages.stage import Published
 
 __all__ = ["LIKE_A_VALUE", "Refusal", "Release"]
 
@@ -27,75 +25,77 @@ LIKE_A_VALUE = (
     "A component is so narrow that it may be many rows of a single value, as happens with rounded "
     "columns. Widths are kept at a hundredth of the spread of all rows, at least."
 )
-"""What is said of a release that is `floored`."""
+"""What every door says about a release that is `floored`."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Release:
-    """A mixture that may be shown to anyone.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Record:
+    """Record what a release and a refusal both state: the promise, and how it was kept.
 
     Parameters
     ----------
-    mixture : Mixture
-        Components in random order.
     budget : Budget
-        The total guarantee it carries.
+        Budget that was spent: the total guarantee.
     plan : Plan
-        How it was made.
+        Plan by which it was made.
     seeded : bool
-        True if its noise can be repeated from a seed: then it is a demonstration, not private.
+        True if the noise can be repeated from a seed: then it is a demonstration, and not
+        differentially private.
     unit : {"row", "person"}
         What the guarantee protects: one row, or with ``groups`` all rows of one person.
     entry : int or None
-        Its number in the ledger that was told of it.
+        Its number in the ledger, if there is a ledger.
     mark : str or None
-        Its random name there, if it has one: for the receipt.
-    sketch : PrivateSketch or None
-        The noisy sketch it was found in, where the method takes one; public too.
-    misfit : float or None
-        How badly a mixture of so many components explains that sketch, in standard deviations:
-        beyond 5 it does not. None without a sketch.
-    floored : bool
-        Whether a component is so narrow that it cannot be told apart from a single value. Widths
-        are kept at a hundredth of the spread of all rows, at least.
-    standard_errors : StandardErrors or None
-        Of the mixture's numbers, for sampling and noise together; None where they are not known.
-    choice : Choice or None
-        Which numbers of components were tried and how well each does, where the plan left the
-        number open; public, and free.
-    covariance_type : {"full", "tied", "diag", "spherical"}
-        What the components may differ in; all but "full" are fits to the sketch.
+        Its random name in the ledger, if it has one: for the receipt.
     """
 
-    mixture: Mixture
     budget: Budget
     plan: Plan
     seeded: bool
     unit: Unit = "row"
     entry: int | None = None
     mark: str | None = None
-    sketch: PrivateSketch | None = dataclasses.field(default=None, repr=False)
-    misfit: float | None = None
-    floored: bool = False
-    standard_errors: StandardErrors | None = dataclasses.field(default=None, repr=False)
-    choice: Choice | None = dataclasses.field(default=None, repr=False)
-    covariance_type: CovarianceType = "full"
 
-    @property
-    def released(self) -> bool:
-        """True."""
-        return True
+    released: ClassVar[bool]
 
     @property
     def attacker(self) -> str:
-        """What somebody who knows every other row (or person) gains by it, as a clause."""
-        return _attacker(self)
+        """Say in a clause how often an attacker who knows all others guesses right."""
+        words = self.plan.attacker(self.unit)
+        if not self.seeded:
+            return words
+        return f"someone who knows or guesses the seed can be certain; without it, {words}"
+
+    def _stated(self) -> dict[str, Any]:
+        """Return plain values of these fields, for JSON."""
+        return {
+            "released": self.released,
+            "seeded": self.seeded,
+            "unit": self.unit,
+            "budget": self.budget.to_dict(),
+            "plan": self.plan.to_dict(),
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Release(Published, _Record):
+    """Hold a mixture that may be shown to anyone, with the record of its release.
+
+    Its fields are those of `Published`, and the budget, plan and record that go with it.
+    """
+
+    released: ClassVar[bool] = True
+
+    @property
+    def covariance_type(self) -> str:
+        """Return the name of the structure that all covariances have."""
+        return self.plan.request.covariance_type
 
     @property
     def misfit_in_words(self) -> str | None:
-        """Whether the mixture explains the rows; None where the method cannot tell. Public.
+        """Say whether the mixture explains the rows; None where the method cannot say. Public.
 
-        Quicker than `verdict`, which also says what would explain them.
+        It is quicker than `verdict`, which also says what would explain them.
         """
         if self.misfit is None or self.misfit <= MISFIT:
             return None if self.misfit is None else EXPLAINED
@@ -106,134 +106,99 @@ class Release:
 
     @functools.cached_property
     def verdict(self) -> str | None:
-        """What the misfit says, in a sentence; None where the method cannot tell. Public.
+        """Say in a sentence what the misfit means; None where the method cannot say. Public.
 
-        Where the mixture does not explain the rows, others are fitted to the sketch to say what
-        would: that may take seconds, and costs nothing.
+        Where the mixture does not explain the rows, others are fitted to the sketch to find one
+        that does. That may take seconds, and costs nothing.
         """
         if self.misfit is None or self.sketch is None:
             return None
         if self.misfit <= MISFIT:
             return EXPLAINED
-        return self.sketch.fit(self.mixture.n_components, self.covariance_type).verdict
+        fit = self.sketch.fit(self.mixture.n_components, self.covariance_type)
+        return str(fit.verdict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON; the sketch is written down by its own `to_dict`."""
-        errors = self.standard_errors
-        return {
-            "released": True,
-            "seeded": self.seeded,
-            "unit": self.unit,
-            "budget": self.budget.to_dict(),
-            "mixture": self.mixture.to_dict(),
-            "plan": self.plan.to_dict(),
-            **({} if self.misfit is None else {"misfit": self.misfit, "floored": self.floored}),
-            **({} if errors is None else {"standard_errors": errors.to_dict()}),
-            **({} if self.choice is None else {"choice": self.choice.to_dict()}),
-        }
+        """Return plain values, for JSON; the sketch is written by its own `to_dict`."""
+        return {**self._stated(), **self.facts()}
 
     def _repr_html_(self) -> str:
         return release_html(self)
 
 
-@dataclasses.dataclass(frozen=True)
-class Refusal:
-    """The symbol ⊥ with an explanation that may be shown to anyone.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Refusal(_Record):
+    """Hold the symbol ⊥ with an explanation that may be shown to anyone.
 
-    The explanation uses public numbers alone: the plan, and how many rows there were.
+    The budget is spent although no mixture is published: the refusal itself is published. The
+    explanation uses only public numbers: the plan, how many rows there were, and what the stages
+    published before the refusal.
 
     Parameters
     ----------
-    budget : Budget
-        Spent all the same: that the test said no is an answer too.
-    plan : Plan
-    seeded : bool
-    unit : {"row", "person"}
-        What the guarantee protects.
-    entry : int or None
-        Its number in the ledger that was told of it.
-    mark : str or None
-        Its random name there, if it has one: for the receipt.
+    why : str
+        Why there is no mixture, as a sentence.
     n_units : int or None
         How many rows (or persons) there were, which is public; None if that is not known.
     """
 
-    budget: Budget
-    plan: Plan
-    seeded: bool
-    unit: Unit = "row"
-    entry: int | None = None
-    mark: str | None = None
+    why: str
     n_units: int | None = None
 
-    @property
-    def released(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def attacker(self) -> str:
-        """What somebody who knows every other row (or person) gains by it, as a clause."""
-        return _attacker(self)
+    released: ClassVar[bool] = False
 
     @property
     def _request(self) -> PlanRequest:
-        """The question that the planner answers for whoever asks for such a plan."""
-        plan = self.plan
-        promised = registry.get(plan.method).error_is_promised and plan.votes
-        return PlanRequest(
-            n_components=plan.n_components,
-            n_features=plan.n_features,
+        """Build the request that the planner answers for such a plan, its other choices open."""
+        asked = self.plan.request.but(
             n_rows=self.n_units,
-            epsilon=plan.budget.epsilon,
-            delta=plan.budget.delta,
-            method=plan.method,
             unit=self.unit,
-            alpha=plan.alpha if promised else None,
+            n_blocks=None,
+            separation=None,
+            expected=None,
+            smallest_weight=None,
         )
+        if not registry.get(asked.method).error_is_promised:
+            return asked.but(alpha=None)
+        return asked.but(alpha=self.plan.stage(Agreement).alpha)
 
     @functools.cached_property
     def _rows_of_method(self) -> float:
-        """Rows that the planner tells for the method, with its other choices open."""
+        """Compute the rows that the planner states for the method, with other choices open."""
         return rows_for(self._request.but(n_rows=None))
 
     @functools.cached_property
     def rows_needed(self) -> float:
-        """Rows that it would take (well separated components, 95 % of runs).
+        """Compute the rows of a release (well separated components, 95 % of runs).
 
-        What the planner tells for the method; or, where blocks and alpha set by hand ask for
-        clearly more than that and than there is, what this plan takes.
+        That is what the planner states for the method. Where blocks and alpha set by hand ask for
+        clearly more than that, and for more than there is, it is what this plan takes.
         """
-        return rows_told(self.plan, self._rows_of_method, self.n_units)
+        return rows_stated(self.plan, self._rows_of_method, self.n_units)
 
     @property
     def reason(self) -> str:
-        """Why there is no mixture, what that cost, and what would pass."""
-        why = (
-            "The fits of the blocks did not agree closely enough for a private release"
-            if self.plan.votes
-            else "No part of the data holds enough rows for the noise to hide any one of them"
-        )
+        """Say why there is no mixture, what that cost, and what would pass."""
         return (
-            f"{why}. Nothing is published, and {self.budget} is spent all the same: a refusal is "
-            f"an answer too. {self._would_pass} More rows, a larger epsilon, delta or alpha, or "
-            "another number of components may help; so may another method."
+            f"{self.why} The budget of {self.budget} is spent although nothing is published. "
+            f"{self._would_pass} More rows, a larger epsilon, delta or alpha, or another number of "
+            "components may help; so may another method."
         )
 
     @functools.cached_property
     def _would_pass(self) -> str:
-        """Rows and epsilon that would pass, in the planner's numbers."""
+        """Say which rows and epsilon would pass, in the planner's numbers."""
         n, units, rows, method = self.n_units, f"{self.unit}s", self.rows_needed, self.plan.method
         if math.isinf(rows):
-            return "With so few blocks this plan cannot be sure to pass, whatever the rows."
+            return "With this number of blocks the plan cannot be sure to pass on any rows."
         words = (
-            f"A release takes about {as_told(rows)} {units} of "
+            f"A release takes about {as_text(rows)} {units} of "
             f"{self.plan.components_in_words('well separated')} at epsilon "
             f"{self.plan.budget.epsilon:g}"
         )
         usual = self._rows_of_method
         if usual < rows:
-            words += f" by this plan, and {as_told(usual)} with all left to method {method!r}"
+            words += f" by this plan, and {as_text(usual)} with all left to method {method!r}"
         if n is None:
             return f"{words}."
         if n >= rows:
@@ -246,26 +211,11 @@ class Refusal:
         least = epsilon_for(self._request)
         if math.isinf(least):
             return f"{words}; with the {n:,} at hand no epsilon up to {MOST_EPSILON:g} will do."
-        return f"{words}; with the {n:,} at hand it takes an epsilon of about {as_told(least)}."
+        return f"{words}; with the {n:,} at hand it takes an epsilon of about {as_text(least)}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return {
-            "released": False,
-            "seeded": self.seeded,
-            "unit": self.unit,
-            "budget": self.budget.to_dict(),
-            "reason": self.reason,
-            "plan": self.plan.to_dict(),
-        }
+        """Return plain values, for JSON."""
+        return {**self._stated(), "reason": self.reason}
 
     def _repr_html_(self) -> str:
         return refusal_html(self)
-
-
-def _attacker(result: Release | Refusal) -> str:
-    """The plan's clause, which says nothing of whoever knows the seed of a demonstration."""
-    words = result.plan.attacker(result.unit)
-    if not result.seeded:
-        return words
-    return f"whoever knows or guesses the seed can tell for certain; without it, {words}"

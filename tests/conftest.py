@@ -1,4 +1,4 @@
-"""What all tests share: reproducible property tests and a folder for pictures."""
+"""Set up what all tests share: reproducible property tests and a folder for pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ settings.load_profile("privgmm")
 
 @pytest.fixture(scope="session")
 def artifacts() -> Path:
-    """Where tests leave what a person may want to look at."""
+    """Return the folder where tests leave pictures for people to look at."""
     folder = Path(__file__).resolve().parent.parent / "test-artifacts"
     folder.mkdir(exist_ok=True)
     return folder
@@ -27,7 +27,7 @@ def artifacts() -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Where the browser is; without one the test is skipped, or fails where one is required."""
+    """Find the browser; without one the test is skipped, or fails where one is required."""
     path = shutil.which("chromium")
     if path is None:
         message = "no browser: install Debian's package `chromium` (apt-get install chromium)"
@@ -39,7 +39,7 @@ def chromium() -> str:
 
 @pytest.fixture(autouse=True, scope="session")
 def ledger_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test, nor a process it starts, may write into the ledger of whoever runs it."""
+    """Keep tests, and processes that they start, out of the ledger of the user who runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRIVGMM_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
         yield
@@ -50,7 +50,7 @@ _MAIN = sys.modules["__main__"]
 
 @pytest.fixture(autouse=True)
 def main_module() -> Iterator[None]:
-    """A page run by Streamlit takes the place of ``__main__``, which new processes would run."""
+    """Restore ``__main__``: a page that Streamlit runs replaces it, and new processes run it."""
     # also before the test: fixtures that live longer may have run a page already
     sys.modules["__main__"] = _MAIN
     yield
@@ -59,7 +59,7 @@ def main_module() -> Iterator[None]:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
-    """Calls the command line inside the process."""
+    """Call the command line inside the process."""
     from privgmm.cli.main import main
 
     def call(*arguments: object) -> CommandResult:

@@ -1,4 +1,4 @@
-"""The package as somebody gets it: a wheel in an environment of its own, no checkout in sight.
+"""Install the package as users do: a wheel in an environment of its own, without the checkout.
 
 To install the dependencies afresh would take minutes. Instead the environment sees those of the
 running one through links: all but the package itself, and, unless asked for, those of the
@@ -24,7 +24,7 @@ APP_ONLY = ("streamlit", "plotly")
 
 @dataclasses.dataclass(frozen=True)
 class Installation:
-    """An environment with the wheel in it.
+    """Hold an environment with the wheel in it.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class Installation:
 
     @property
     def package(self) -> Path:
-        """Where the package lies."""
+        """Return the folder of the package."""
         (found,) = self.folder.glob("lib/python*/site-packages/privgmm")
         return found
 
     def process(self, *command: object, app: bool = False) -> dict[str, Any]:
-        """Arguments of `subprocess` to run something there."""
+        """Return arguments of `subprocess` that run something there."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "STREAMLIT"))}
         if app:
             kept["PYTHONPATH"] = str(self.extra)
@@ -66,7 +66,7 @@ class Installation:
 
 
 def build_wheel(folder: Path) -> Path:
-    """The wheel, built from the checkout without asking any index."""
+    """Build the wheel from the checkout, without any package index."""
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(folder), str(ROOT)],
         check=True,
@@ -78,7 +78,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, folder: Path) -> Installation:
-    """An environment with this wheel."""
+    """Make an environment with this wheel."""
     environment, empty = folder / "env", folder / "empty"
     # Streamlit takes itself for its own developers' checkout unless the path says site-packages
     core, extra = folder / "core" / "site-packages", folder / "extra" / "site-packages"
@@ -105,7 +105,7 @@ def install(wheel: Path, folder: Path) -> Installation:
 
 
 def _lend_kernels(package: Path) -> None:
-    """Machine code compiled from the same sources: it takes 15 s to compile and is not at test.
+    """Copy machine code compiled from the same sources: compiling takes 15 s and is not tested.
 
     Numba knows a source by its time and size.
     """

@@ -1,4 +1,4 @@
-"""The shape of the package: rooms that explain themselves, honest modules, pinned public names.
+"""The shape of the package: rooms with a docstring, declared names, pinned public names.
 
 Who may import whom is checked by the contracts in ``pyproject.toml``, which ``make lint`` runs.
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hatchling.metadata.core import ProjectMetadata
@@ -30,7 +31,7 @@ TESTS_OF_NO_ROOM = {"architecture", "browser", "docs", "paper"}
 
 
 def test_the_walk_sees_the_package() -> None:
-    assert {"privgmm", "privgmm.release", "privgmm.stages.agreement.paper_space"} <= FILES.keys()
+    assert {"privgmm", "privgmm.releases", "privgmm.stages.agreement.paper_space"} <= FILES.keys()
 
 
 def test_the_root_holds_a_dozen_modules_at_most() -> None:
@@ -57,7 +58,7 @@ def test_pages_only_call_the_dashboard() -> None:
 
 
 def _code_lines(path: Path) -> int:
-    """Lines that are neither blank nor a comment."""
+    """Count lines that are neither blank nor a comment."""
     lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
     return sum(bool(line) and not line.startswith("#") for line in lines)
 
@@ -95,7 +96,11 @@ def test_every_module_names_what_is_public() -> None:
 
 
 def _is_only_a_docstring(module: str) -> bool:
-    return FILES[module].name == "__init__.py" and len(tree(module).body) == 1
+    """Check that a package has a docstring only, or a stub that lists its names."""
+    file = FILES[module]
+    return file.name == "__init__.py" and (
+        len(tree(module).body) == 1 or file.with_suffix(".pyi").exists()
+    )
 
 
 def _complaints_about_public_names(module: str) -> list[str]:
@@ -113,14 +118,14 @@ def _public_names(module: str) -> list[str] | None:
             isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
         ):
             return list(ast.literal_eval(node.value))
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "__all__":
+            return list(ast.literal_eval(node.value or ast.List([])))
     return None
 
 
 def _defined_names(module: str) -> set[str]:
     names: set[str] = set()
-    # what a module gives on demand it imports for a type checker only
-    lazy = [inner for node in tree(module).body if isinstance(node, ast.If) for inner in node.body]
-    for node in [*tree(module).body, *lazy]:
+    for node in tree(module).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign):
@@ -152,7 +157,7 @@ PASSED_IN = {"default_rng", "Generator", "SeedSequence", "PCG64", "Philox", "Bit
 
 
 def test_no_hidden_state_of_randomness() -> None:
-    """Generators are passed in: nobody draws from NumPy's global one or from ``random``."""
+    """Generators are passed in: no code draws from NumPy's global one or from ``random``."""
     hidden = [
         place(module, node)
         for module in FILES
@@ -192,7 +197,7 @@ def test_hidden_randomness_is_recognised(source: str, hidden: bool) -> None:
     assert any(found) is hidden
 
 
-def test_nobody_imports_relatively() -> None:
+def test_imports_are_absolute() -> None:
     relative = [
         place(module, node)
         for module in FILES
@@ -204,67 +209,100 @@ def test_nobody_imports_relatively() -> None:
 
 # ------------------------------------------------------------------------- public names
 
-
-def rank(name: str) -> tuple[int, str]:
-    """Constants, then classes, then functions, each by name."""
-    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
-
-
-def test_public_names_are_sorted_and_there() -> None:
-    names = privgmm.__all__
-    assert names == sorted(names, key=rank)
-    assert len(names) == len(set(names))
-    for name in names:
-        assert getattr(privgmm, name) is not None
-
-
-PROMISED = {
+ROOT_NAMES = [
     "Budget",
-    "CuratorView",
     "EM",
+    "InvalidInput",
+    "MemoryLedger",
     "Mixture",
-    "MixtureBatch",
-    "Moments",
     "Outcome",
     "Plan",
+    "PlanRequest",
+    "PrivacyWarning",
+    "PrivateGaussianMixture",
+    "PrivateSketch",
     "Refusal",
     "Release",
-    "TruncatedLaplace",
+    "ReleaseRefused",
+    "SQLiteLedger",
     "best_plan",
-    "bottleneck_matching",
     "calibrate",
-    "dist_comp",
     "dist_gmm",
-    "dist_param",
     "gaussian_tv",
+    "generate",
+    "join_sketch",
+    "load_sample",
+    "load_table",
     "mixture_tv",
-    "private_populous_estimator",
+    "prepare",
+    "random_mixture",
     "release",
+    "row_source",
     "theorem_1_8",
+    "verify_receipt",
+]
+
+IN_ROOMS = {
+    "data": "RowSource generate load_sample load_table row_source",
+    "distances": "bottleneck_matching dist_comp dist_gmm dist_param gaussian_tv mixture_tv",
+    "learners": "EM FromEstimator Learner Moments",
+    "ledger": "Ledger MemoryLedger SQLiteLedger",
+    "methods": "get names plan_for register unregister",
+    "privacy": "DiscreteGaussian RenyiCurve TruncatedLaplace",
+    "records": "make_bundle make_receipt sketch_of verify_receipt write_receipt",
+    "stages": "Agreement PopulousTest Refinement private_populous_estimator",
 }
+"""What each room promises; it may offer more."""
+
+ROOMS = {name: importlib.import_module(f"privgmm.{name}") for name in IN_ROOMS}
 
 
-def test_what_the_documentation_promises_is_public() -> None:
-    assert set(privgmm.__all__) >= PROMISED
+def test_the_root_offers_what_users_type_first_and_no_more() -> None:
+    root: Any = privgmm
+    assert root.__all__ == ROOT_NAMES
+    assert set(ROOT_NAMES) <= set(dir(privgmm))
 
 
-@pytest.mark.parametrize("name", ["FromEstimator", "PrivateGaussianMixture"])
-def test_what_needs_scikit_learn_is_public_too(name: str) -> None:
-    assert getattr(privgmm, name).__name__ == name
-    assert getattr(privgmm, name) is getattr(
-        importlib.import_module(privgmm._ON_DEMAND[name]), name
-    )
-    assert name in privgmm.__all__
-    assert name in dir(privgmm)
+@pytest.mark.parametrize("room", IN_ROOMS)
+def test_rooms_offer_what_they_promise(room: str) -> None:
+    offered = ROOMS[room]
+    assert set(IN_ROOMS[room].split()) <= set(offered.__all__)
+    folder = Path(privgmm.__file__).parent / room
+    for name in offered.__all__:
+        assert getattr(offered, name) is not None
+        # once a module of that name is imported, it would be found in its place
+        assert not (folder / f"{name}.py").exists()
+        assert not (folder / name).exists()
 
 
-def test_public_things_are_documented() -> None:
-    for name in privgmm.__all__:
-        thing = getattr(privgmm, name)
+@pytest.mark.parametrize("module", [privgmm, *ROOMS.values()], ids=lambda m: m.__name__)
+def test_public_things_are_documented(module: Any) -> None:
+    for name in module.__all__:
+        thing = getattr(module, name)
         if callable(thing):
             assert (thing.__doc__ or "").strip(), name
             # and defined where it says, so that it can be found and pickled
             assert hasattr(importlib.import_module(thing.__module__), thing.__name__)
+
+
+HEAVY = {"numba", "scipy", "pandas", "pyarrow", "sklearn", "opendp", "numpy"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import privgmm",
+        "import privgmm.distances, privgmm.learners, privgmm.methods, privgmm.records",
+        "from privgmm.methods import names; names()",
+    ],
+)
+def test_names_are_loaded_when_they_are_asked_for(line: str) -> None:
+    """`import privgmm` waits for no library, nor does a list of methods."""
+    code = f"{line}\nimport sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert HEAVY & set(done.stdout.split()) == set()
 
 
 # --------------------------------------------------------------------- documents agree

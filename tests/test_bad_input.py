@@ -17,8 +17,9 @@ from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
 from privgmm.privacy.noise import SeededNoise
-from privgmm.release import release
+from privgmm.releases import release
 from privgmm.stages.refinement.noisy_moments import Refinement
+from tests.plans import refined
 
 
 def make_plan(**change: Any) -> Plan:
@@ -34,6 +35,7 @@ def make_plan(**change: Any) -> Plan:
 
 
 PLAN = make_plan()
+REFINED = refined(PLAN, Refinement((10.0,), (5.0,)))
 
 
 def good(n: int = 3_000) -> Array:
@@ -43,7 +45,7 @@ def good(n: int = 3_000) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class NoDraws(SeededNoise):
-    """A source that must not be asked for anything private."""
+    """Fail on any draw of noise."""
 
     def _refuse(self, *_: object) -> NoReturn:
         raise AssertionError("noise was drawn")
@@ -156,7 +158,7 @@ def outliers(size: float) -> Array:
 
 
 def few_values() -> Array:
-    """Two distinct points, each a thousand times: no covariance anywhere."""
+    """Make two distinct points, each a thousand times: no covariance anywhere."""
     return np.repeat([[0.0, 0.0], [5.0, 1.0]], 1_500, axis=0)
 
 
@@ -177,9 +179,8 @@ ODD: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize("data", [case[1] for case in ODD], ids=[c[0] for c in ODD])
-@pytest.mark.parametrize("refined", [False, True])
-def test_odd_data_is_answered(data: Any, refined: bool) -> None:
-    plan = make_plan(refine=Refinement((10.0,), (5.0,))) if refined else PLAN
+@pytest.mark.parametrize("plan", [PLAN, REFINED], ids=["plain", "refined"])
+def test_odd_data_is_answered(data: Any, plan: Plan) -> None:
     ledger = MemoryLedger()
     outcome = release(data, plan, rng=3, ledger=ledger)
     (entry,) = ledger.entries
@@ -194,7 +195,7 @@ def test_outliers_in_a_few_rows_do_not_stop_a_release() -> None:
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(13_000, 2)) + 30.0 * rng.integers(0, 2, 13_000)[:, None]
     rows[[3, 700, 9_000]] = [[1e12, 1e12], [-1e12, 0.0], [1e308, -1e308]]
-    outcome = release(rows, make_plan(refine=Refinement((10.0,), (5.0,))), rng=3)
+    outcome = release(rows, REFINED, rng=3)
     assert outcome.released
     means = np.sort(outcome.result.mixture.means[:, 0])  # type: ignore[union-attr]
     assert means == pytest.approx([0.0, 30.0], abs=1.5)

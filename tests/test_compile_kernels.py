@@ -1,4 +1,4 @@
-"""Warming up compiles every kernel, so that none is left for the first real call."""
+"""Every kernel is compiled ahead, so that none is left for the first real call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from privgmm.compile_kernels import warm
+from privgmm.compile_kernels import compile_all
 
 MODULES = (
     "privgmm.distances.contour",
@@ -26,7 +26,7 @@ MODULES = (
 
 @pytest.mark.parametrize("module", MODULES)
 def test_no_kernel_is_left_cold(module: str) -> None:
-    warm()
+    compile_all()
     kernels = {
         name: value
         for name, value in vars(importlib.import_module(module)).items()

@@ -1,4 +1,4 @@
-"""The order in which a learner lists components has no say in a release.
+"""The order in which a learner lists components does not affect a release.
 
 Votes, statistic and what is masked are functions of fits as sets. The mask draws independent noise
 of one law for every component and shows them in a uniformly random order. So for every fit in
@@ -22,11 +22,13 @@ from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import SeededNoise
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
 from privgmm.stages.agreement.algorithm_1 import Populous, private_populous_estimator
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.scatter import simulate_blocks
+from privgmm.stages.agreement.stage import Agreement, AgreementView
 from privgmm.stages.refinement.noisy_moments import Refinement
+from tests.plans import refined
 
 TRUTH = Mixture(
     [0.2, 0.3, 0.5],
@@ -36,7 +38,7 @@ TRUTH = Mixture(
 
 
 def shuffled(batch: MixtureBatch, orders: IntArray) -> MixtureBatch:
-    """Every fit with its components in its own order (t, k)."""
+    """Put the components of every fit in an order of its own (t, k)."""
     i = np.arange(len(batch))[:, None]
     return MixtureBatch.from_cholesky(
         batch.weights[i, orders], batch.means[i, orders], batch.cholesky[i, orders], batch.ok
@@ -49,7 +51,7 @@ def random_orders(seeds: np.ndarray[Any, np.dtype[np.uint64]], k: int) -> IntArr
 
 @dataclasses.dataclass(frozen=True)
 class Shuffling:
-    """A learner that lists each block's components in an order drawn from the block's seed."""
+    """List each block's components in an order drawn from the block's seed."""
 
     inner: Learner
 
@@ -65,7 +67,7 @@ class Shuffling:
 
 
 class Relabelled(SeededNoise):
-    """The noise of a seed, its per-component parts and its permutations carried to other labels.
+    """Draw the noise of a seed, with per-component parts and permutations moved to other labels.
 
     ``order[a]`` is the old label of the component that is now called a. What used to be drawn
     for an old label is drawn for the new one; so each draw is as likely as before.
@@ -113,9 +115,9 @@ def plan_of(method: str) -> Plan:
 
 @functools.cache
 def fits_of(method: str) -> MixtureBatch:
-    """Block fits as near to each other as the method needs, and one far away."""
+    """Make block fits as near to each other as the method needs, and one far away."""
     plan = plan_of(method)
-    t = plan.n_blocks
+    t = plan.stage(Agreement).n_blocks
     errors = simulate_blocks(t, 3 * plan.rows_needed() / t, TRUTH.weights, 2, rng=1)
     weights = TRUTH.weights + errors.weights
     means = TRUTH.means + np.einsum("kij,tkj->tki", TRUTH.cholesky, errors.means)
@@ -137,14 +139,20 @@ def test_votes_and_statistic_do_not_see_the_order(method: str) -> None:
     plan, fits = plan_of(method), fits_of(method)
     orders = random_orders(np.arange(len(fits), dtype=np.uint64), 3)
     assert not np.array_equal(orders, np.broadcast_to(np.arange(3), orders.shape))
-    plain = private_populous_estimator(fits, plan.space, plan.test, 2)
-    other = private_populous_estimator(shuffled(fits, orders), plan.space, plan.test, 2)
+    plain = private_populous_estimator(
+        fits, plan.stage(Agreement).space, plan.stage(Agreement).test, 2
+    )
+    other = private_populous_estimator(
+        shuffled(fits, orders), plan.stage(Agreement).space, plan.stage(Agreement).test, 2
+    )
     assert np.array_equal(plain.verdict.counts, other.verdict.counts)
     assert np.array_equal(plain.verdict.weights, other.verdict.weights)
     assert plain.verdict.reference == other.verdict.reference == 1
     assert plain.verdict.statistic == other.verdict.statistic
     assert plain.verdict.noisy_statistic == other.verdict.noisy_statistic
-    before, after = (plan.space.distances(one) for one in (fits, shuffled(fits, orders)))
+    before, after = (
+        plan.stage(Agreement).space.distances(one) for one in (fits, shuffled(fits, orders))
+    )
     finite = np.isfinite(before)
     assert np.array_equal(finite, np.isfinite(after))
     assert np.allclose(before[finite], after[finite], rtol=1e-6, atol=1e-13)
@@ -156,8 +164,10 @@ def test_distances_that_decide_a_vote_agree_to_the_last_bit(method: str) -> None
     plan, fits = plan_of(method), fits_of(method)
     orders = random_orders(np.arange(len(fits), dtype=np.uint64) + 77, 3)
     first, second = (index.astype(np.int64) for index in np.triu_indices(40, 1))
-    plain = plan.space.between(fits, first, second)
-    assert np.array_equal(plan.space.between(shuffled(fits, orders), first, second), plain)
+    plain = plan.stage(Agreement).space.between(fits, first, second)
+    assert np.array_equal(
+        plan.stage(Agreement).space.between(shuffled(fits, orders), first, second), plain
+    )
 
 
 @pytest.mark.parametrize("method", PLANS)
@@ -165,13 +175,18 @@ def test_relabelled_noise_gives_the_very_same_release(method: str) -> None:
     """A bijection of the noise that keeps its law turns one order's release into the other's."""
     plan, fits = plan_of(method), fits_of(method)
     plain = private_populous_estimator(
-        fits, plan.space, plan.test, Relabelled(3, np.arange(3), by_label=False)
+        fits,
+        plan.stage(Agreement).space,
+        plan.stage(Agreement).test,
+        Relabelled(3, np.arange(3), by_label=False),
     )
     for trial in range(4):
         orders = random_orders(np.arange(len(fits), dtype=np.uint64) + 1000 * trial, 3)
         order = orders[plain.verdict.reference]
-        noise = Relabelled(3, order, by_label=plan.space.lifted)
-        other = private_populous_estimator(shuffled(fits, orders), plan.space, plan.test, noise)
+        noise = Relabelled(3, order, by_label=plan.stage(Agreement).space.lifted)
+        other = private_populous_estimator(
+            shuffled(fits, orders), plan.stage(Agreement).space, plan.stage(Agreement).test, noise
+        )
         for name in ("weights", "means", "covariances"):
             expected = getattr(passed(plain), name)
             assert np.allclose(getattr(passed(other), name), expected, rtol=1e-9, atol=1e-9), name
@@ -191,21 +206,26 @@ def test_what_is_masked_is_the_same_set() -> None:
 def test_a_whole_release_with_a_shuffling_learner() -> None:
     """From rows to the refined mixture: relabelled noise gives the same release, order and all."""
     rows = TRUTH.sample(45_000, rng=4)
-    plan = calibrate(
-        "lifted",
-        epsilon=8.0,
-        delta=1e-6,
-        alpha=1.0,
-        n_components=3,
-        n_features=2,
-        n_blocks=60,
-        refine=Refinement(multipliers=(8.0, 8.0), radii=(4.0, 4.0)),
+    plan = refined(
+        calibrate(
+            "lifted",
+            epsilon=8.0,
+            delta=1e-6,
+            alpha=1.0,
+            n_components=3,
+            n_features=2,
+            n_blocks=60,
+        ),
+        Refinement(multipliers=(8.0, 8.0), radii=(4.0, 4.0)),
     )
     plain = release(rows, plan, learner=EM(3), rng=5)
     other = release(rows, plan, learner=Shuffling(EM(3)), rng=5)
     assert np.array_equal(plain.curator.votes, other.curator.votes)
-    assert plain.curator.noisy_statistic == other.curator.noisy_statistic
-    reference = plain.curator.verdict.reference
+    assert (
+        plain.curator.view(AgreementView).verdict.noisy_statistic
+        == other.curator.view(AgreementView).verdict.noisy_statistic
+    )
+    reference = plain.curator.view(AgreementView).verdict.reference
     old, new = (view.fits.weights[reference] for view in (plain.curator, other.curator))
     order = np.array([int(np.flatnonzero(old == weight)[0]) for weight in new])
     assert order.tolist() != [0, 1, 2]
@@ -222,7 +242,7 @@ def test_a_whole_release_with_a_shuffling_learner() -> None:
 
 
 def shown(mixture: Mixture) -> tuple[float, ...]:
-    """Numbers of a release that see its order, and numbers that do not."""
+    """List numbers of a release that depend on its order, and numbers that do not."""
     by_weight = np.argsort(mixture.weights)
     return (
         float(mixture.weights[0]),
@@ -235,7 +255,7 @@ def shown(mixture: Mixture) -> tuple[float, ...]:
 
 
 def masked(plan: Plan, chosen: Any, rng: np.random.Generator) -> Mixture:
-    mixture: Mixture = plan.space.mask(chosen, rng=SeededNoise(rng))
+    mixture: Mixture = plan.stage(Agreement).space.mask(chosen, rng=SeededNoise(rng))
     return mixture
 
 
@@ -243,26 +263,30 @@ def masked(plan: Plan, chosen: Any, rng: np.random.Generator) -> Mixture:
 def test_releases_have_the_same_law_in_any_order(method: str) -> None:
     """Two samples of releases, one from shuffled fits, by Kolmogorov and Smirnov at 4 sigma."""
     plan, fits = plan_of(method), fits_of(method)
-    seen = private_populous_estimator(fits, plan.space, plan.test, 6).verdict
+    seen = private_populous_estimator(
+        fits, plan.stage(Agreement).space, plan.stage(Agreement).test, 6
+    ).verdict
     rng = np.random.default_rng(7)
-    plain = plan.space.representative(fits, seen.weights, seen.reference)
+    plain = plan.stage(Agreement).space.representative(fits, seen.weights, seen.reference)
     first = np.array([shown(masked(plan, plain, rng)) for _ in range(700)])
     others = []
     for _ in range(35):
         orders = rng.permuted(np.tile(np.arange(3), (len(fits), 1)), axis=1)
-        chosen = plan.space.representative(shuffled(fits, orders), seen.weights, seen.reference)
+        chosen = plan.stage(Agreement).space.representative(
+            shuffled(fits, orders), seen.weights, seen.reference
+        )
         others += [shown(masked(plan, chosen, rng)) for _ in range(20)]
     second = np.array(others)
     for j in range(first.shape[1]):
         assert stats.ks_2samp(first[:, j], second[:, j]).pvalue > 6e-5
-    # numbers with different laws are told apart by as many draws: the test could fail
+    # numbers with different laws are distinguished by as many draws: the test could fail
     assert stats.ks_2samp(first[:, 0], first[:, 5]).pvalue < 1e-9
 
 
 @pytest.mark.parametrize("method", PLANS)
 def test_every_component_is_shown_first_equally_often(method: str) -> None:
     plan, fits = plan_of(method), fits_of(method)
-    chosen = plan.space.representative(fits, np.ones(len(fits)), 1)
+    chosen = plan.stage(Agreement).space.representative(fits, np.ones(len(fits)), 1)
     rng = np.random.default_rng(8)
     means = np.array([masked(plan, chosen, rng).means[0] for _ in range(900)])
     firsts = np.linalg.norm(means[:, None] - TRUTH.means, axis=2).argmin(axis=1)

@@ -30,14 +30,15 @@ from privgmm import (
     MemoryLedger,
     Mixture,
     ReleaseRefused,
-    SuspectColumn,
     dist_gmm,
-    make_receipt,
     verify_receipt,
 )
 from privgmm.arrays import Array
 from privgmm.data.rows import row_source
+from privgmm.errors import SuspectColumn
 from privgmm.estimator import PrivateGaussianMixture
+from privgmm.records.receipt import make_receipt
+from privgmm.stages.agreement.stage import Agreement, AgreementView
 
 TRUTH = Mixture([0.4, 0.6], [[-4.0], [4.0]], [[[1.0]], [[2.0]]])
 USES = ("predict", "predict_proba", "score_samples", "score", "bic", "aic")
@@ -50,7 +51,6 @@ def make(n_components: int = 2, **changes: Any) -> Any:
         "alpha": 1.0,
         "n_blocks": 100,
         "method": "lifted",
-        "refine": False,
         "random_state": 0,
     }
     return PrivateGaussianMixture(n_components, **(options | changes))
@@ -63,7 +63,7 @@ def rows() -> Array:
 
 @pytest.fixture(scope="module")
 def fitted(rows: Array) -> Any:
-    """Everything left to Auto, as most users would."""
+    """Leave everything to the default, as most users would."""
     return PrivateGaussianMixture(2, epsilon=8.0, delta=1e-5, random_state=0).fit(rows)
 
 
@@ -71,11 +71,11 @@ def fitted(rows: Array) -> Any:
 
 
 class Enlarged(PrivateGaussianMixture):
-    """Takes every row many times, so that scikit-learn's tiny tables can be released."""
+    """Repeat every row many times, so that scikit-learn's tiny tables can be released."""
 
     releases = 0
 
-    def fit(self, X: Any, y: Any = None) -> Enlarged:  # type: ignore[override]  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None) -> Enlarged:  # type: ignore[override]
         n = len(validate_data(self, X))
         if n > 1:
             X = _safe_indexing(X, np.tile(np.arange(n), 20_000 // n))
@@ -84,7 +84,7 @@ class Enlarged(PrivateGaussianMixture):
         return self
 
 
-ENLARGED = Enlarged(epsilon=8.0, delta=1e-3, alpha=2.0, n_blocks=60, refine=False, method="lifted")
+ENLARGED = Enlarged(epsilon=8.0, delta=1e-3, alpha=2.0, n_blocks=60, method="lifted")
 
 
 @pytest.mark.filterwarnings("ignore::privgmm.errors.ReleaseRefused")
@@ -119,7 +119,7 @@ def test_releases_the_mixture(fitted: Any) -> None:
 
 
 def test_agrees_with_the_mixture_class_of_scikit_learn(fitted: Any, rows: Array) -> None:
-    """A second implementation, given the released parameters."""
+    """Compare with a second implementation, given the released parameters."""
     other = GaussianMixture(2)
     other.weights_, other.means_ = fitted.weights_, fitted.means_
     other.covariances_ = fitted.covariances_
@@ -133,7 +133,7 @@ def test_agrees_with_the_mixture_class_of_scikit_learn(fitted: Any, rows: Array)
 
 
 def test_precisions_are_those_of_scikit_learn() -> None:
-    """After one step of EM that starts at the released mixture and stays there."""
+    """Compare after one step of EM that starts at the released mixture and stays there."""
     truth = Mixture([1.0], [[1.0, 2.0, 3.0]], [[[4.0, 1.0, 0.5], [1.0, 2.0, 0.3], [0.5, 0.3, 1.0]]])
     x = truth.sample(12_000, rng=3)
     model = make(1, n_blocks=60, method="lifted").fit(x)
@@ -155,7 +155,7 @@ def few() -> Array:
 
 
 def test_the_number_of_components_is_chosen(few: Array) -> None:
-    """For free, from a sketch that was paid for once; the record says what was chosen."""
+    """The choice is free after one sketch, and the record says what was chosen."""
     ledger = MemoryLedger()
     frame = pd.DataFrame(few, columns=["height"])
     model: Any = PrivateGaussianMixture("auto", **SMALL).fit(frame, ledger=ledger)
@@ -179,7 +179,7 @@ def test_the_number_of_components_is_chosen(few: Array) -> None:
 
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_covariance_types_are_those_of_scikit_learn(covariance_type: Any) -> None:
-    """Shapes, densities, chances and counts of parameters, by a second implementation."""
+    """Compare shapes, densities, chances and parameter counts with a second implementation."""
     truth = Mixture([0.5, 0.5], [[-4.0, 0.0], [4.0, 1.0]], np.stack([np.eye(2)] * 2))
     x = truth.sample(8_000, rng=5)
     model: Any = PrivateGaussianMixture(2, covariance_type=covariance_type, **SMALL).fit(x)
@@ -197,7 +197,7 @@ def test_what_needs_a_sketch_says_so(few: Array) -> None:
     for options in ({"n_components": "auto"}, {"n_components": 2, "covariance_type": "tied"}):
         for method in ("lifted", "tight", "paper"):
             model = PrivateGaussianMixture(**{**SMALL, **options, "method": method})
-            with pytest.raises(InvalidInput, match="needs a method that publishes a sketch"):
+            with pytest.raises(InvalidInput, match=r"publishes no sketch to .*use method 'sketch'"):
                 model.fit(few)
     plain = make(method="lifted").fit(TRUTH.sample(12_000, rng=1))
     assert plain.n_components_ == 2
@@ -287,8 +287,9 @@ def test_threads_do_not_change_the_release(rows: Array) -> None:
 
 def test_chosen_alpha_and_blocks_are_used(rows: Array) -> None:
     model = make(alpha=0.8, n_blocks=90).fit(rows)
-    assert (model.plan_.alpha, model.plan_.n_blocks) == (0.8, 90)
-    assert model.plan_.refine is None
+    stage = model.plan_.stage(Agreement)
+    assert (stage.alpha, stage.n_blocks) == (0.8, 90)
+    assert model.plan_.stages == (stage,)
     half: Any = PrivateGaussianMixture(
         2,
         epsilon=8.0,
@@ -298,8 +299,8 @@ def test_chosen_alpha_and_blocks_are_used(rows: Array) -> None:
         random_state=0,
         learner=EM(2, n_restarts=2),
     ).fit(rows)
-    assert half.plan_.alpha == 0.8
-    assert half.plan_.refine is not None
+    assert half.plan_.stage(Agreement).alpha == 0.8
+    assert half.plan_.stages == (half.plan_.stage(Agreement),)
     assert half.plan_.budget.covers(half.budget_)
 
 
@@ -307,7 +308,7 @@ def test_persons_with_many_rows(rows: Array) -> None:
     persons = np.arange(len(rows)) // 2
     model = make(n_blocks=60).fit(rows, groups=persons)
     assert model.released_
-    used = model.outcome_.curator.positions.ravel()
+    used = model.outcome_.curator.view(AgreementView).positions.ravel()
     assert len(np.unique(persons[used])) == used.size
     with pytest.raises(InvalidInput, match="groups"):
         make().fit(rows, groups=persons[:-1])
@@ -348,9 +349,9 @@ def test_a_refusal_is_spent_and_says_what_would_help(rows: Array) -> None:
 @pytest.mark.parametrize(
     ("changes", "n"),
     [
-        ({"alpha": "auto", "n_blocks": "auto"}, 300),
-        ({"alpha": "auto", "n_blocks": "auto", "method": "tight"}, 25_000),
-        ({"alpha": "auto", "n_blocks": "auto", "method": "paper"}, 25_000),
+        ({"alpha": None, "n_blocks": None}, 300),
+        ({"alpha": None, "n_blocks": None, "method": "tight"}, 25_000),
+        ({"alpha": None, "n_blocks": None, "method": "paper"}, 25_000),
         ({"n_blocks": 5}, 25_000),
         ({}, 150),
     ],
@@ -415,8 +416,6 @@ def test_nothing_works_before_fitting() -> None:
         {"n_blocks": 4},
         {"n_blocks": "many"},
         {"method": "best"},
-        {"refine": "yes"},
-        {"forgiving": 1},
         {"n_jobs": 0},
         {"n_jobs": "all"},
         {"learner": object()},
@@ -529,9 +528,9 @@ def test_fit_warns_at_the_line_of_the_caller() -> None:
         warnings.simplefilter("always")
         make().fit(np.zeros((3, 1)))
     assert [w.filename for w in caught] == [__file__]
-    with pytest.warns(ReleaseRefused) as told, pytest.raises(ReleaseRefused):
+    with pytest.warns(ReleaseRefused) as warned, pytest.raises(ReleaseRefused):
         make().fit_predict(np.zeros((3, 1)))
-    assert [w.filename for w in told] == [__file__]
+    assert [w.filename for w in warned] == [__file__]
 
 
 def test_the_first_person_as_a_header_is_refused(few: Array) -> None:

@@ -27,13 +27,13 @@ from privgmm.cli.main import main
 from privgmm.data.datasets import Dataset, load_table
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.data.rows import RowSource, row_source
-from privgmm.data.tables import column_names, numeric_columns, read_labels
+from privgmm.data.tables import numeric_columns, read_labels
 from privgmm.errors import InvalidInput, PrivGMMError, SuspectColumn
 from privgmm.ledger.sqlite import SQLiteBook, SQLiteLedger
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt
-from privgmm.release import release
+from privgmm.releases import release
 from tests.ledger.ledger_children import PLAN, ROWS
 from tests.records.test_receipt import MIXTURE, PLANS, RECEIPT, RESULTS
 
@@ -65,7 +65,7 @@ SNIPPETS = (
 
 
 def mutated(content: bytes, others: list[bytes], rng: np.random.Generator) -> bytes:
-    """The content after one to four accidents: cut, torn, doubled, flipped, spliced."""
+    """Damage content one to four times: cut, torn, doubled, flipped, spliced."""
     data = bytearray(content)
     for _ in range(int(rng.integers(1, 5))):
         start = int(rng.integers(len(data) + 1))
@@ -141,7 +141,6 @@ PARQUET = [
 READERS: tuple[Callable[[bytes], object], ...] = (
     load_table,
     numeric_columns,
-    column_names,
     lambda content: load_table(content, columns=["a"]),
     lambda content: read_labels(content, "s"),
     lambda content: read_labels(content, "l"),
@@ -155,7 +154,7 @@ LAYOUTS: tuple[Callable[[bytes], object], ...] = (
 
 
 def read_in_every_way(content: bytes) -> None:
-    """Only our errors get out, and what gets through is a table of finite numbers."""
+    """Check that only our errors get out, and only tables of finite numbers get through."""
     for read in READERS + LAYOUTS:
         try:
             found = read(content)
@@ -184,7 +183,7 @@ def test_no_parquet_breaks_the_reader() -> None:
 
 
 def test_no_flipped_bit_of_a_parquet_footer_ends_the_process() -> None:
-    """A single one did: pyarrow aborts on damaged statistics that nobody needs."""
+    """A single flipped bit did: pyarrow aborts on damaged statistics that are not needed."""
     for i in range(COUNTS["flipped"]):
         data = bytearray(SMALL)
         place = len(data) - 1 - i // 8 * len(data) * 8 // (COUNTS["flipped"] + 8)
@@ -243,7 +242,7 @@ VALUES = st.recursive(
 
 
 def places(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to every value inside a JSON value."""
+    """List the path to every value inside a JSON value."""
     if isinstance(value, dict):
         inner = [place for key, v in value.items() for place in places(v, (*before, key))]
     elif isinstance(value, list):
@@ -288,7 +287,7 @@ def test_no_changed_receipt_breaks_verification(document: Any) -> None:
 @settings(max_examples=COUNTS["forgery"])
 @given(mutations(RECEIPT))
 def test_no_forged_receipt_breaks_verification(document: Any) -> None:
-    """As above with the hash made to fit, so that every check behind it is reached."""
+    """Changed receipts get a valid hash, so that every check behind it is reached."""
     receipt = importlib.import_module("privgmm.records.receipt")
     try:
         content = {k: v for k, v in document.items() if k != "sha256"}
@@ -315,6 +314,14 @@ def test_reading_a_plan_raises_only_our_errors(document: Any) -> None:
     except InvalidInput:
         return
     assert Plan.from_dict(plan.to_dict()) == plan
+
+
+@pytest.mark.parametrize("tau", [10.0, 22.0, 510.0, 1e150])
+def test_a_plan_with_a_radius_too_wide_to_price_is_refused(tau: float) -> None:
+    """Such a radius gave floats that overflow, in derived numbers and in prices."""
+    for plan in PLANS:
+        with pytest.raises(InvalidInput, match=r"tau|reach|gamma"):
+            Plan.from_dict(plan.to_dict() | {"tau": tau})
 
 
 @settings(max_examples=COUNTS["mixture"])

@@ -17,11 +17,10 @@ from privgmm.budget import Budget
 from privgmm.cli.main import main
 from privgmm.data.datasets import load_sample
 from privgmm.errors import InvalidInput
-from privgmm.methods import METHODS
 from privgmm.methods.planner import best_plan
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import rows_for
-from privgmm.release import release
+from privgmm.releases import release
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text()
@@ -45,7 +44,7 @@ def test_the_examples_run() -> None:
 
 
 def _price(method: str) -> float:
-    """The rows the README states: ``23,800``, ``332 million`` or ``7.95 × 10¹⁸``."""
+    """Read the rows that the README states: ``23,800``, ``332 million`` or ``7.95 × 10¹⁸``."""
     stated = re.search(rf"^\| `{method}` \| [^|]* \| ([^|]+) \|$", TEXT, re.MULTILINE)
     assert stated is not None
     plain = stated.group(1).translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789"))
@@ -53,10 +52,10 @@ def _price(method: str) -> float:
 
 
 def test_the_stated_prices_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """By `privgmm plan` and by `rows_for`, to the last digit, for every method."""
+    """Compare with `privgmm plan` and `rows_for`, to the last digit, for every method."""
     assert main(["plan", "--k", "2", "--d", "2"]) == 0
     printed = dict(re.findall(r"^  (\w+) +([\d.,e+]+)$", capsys.readouterr().out, re.MULTILINE))
-    for method in METHODS:
+    for method in methods.names():
         alpha = 0.5 if methods.get(method).error_is_promised else None
         request = PlanRequest(n_components=2, n_features=2, method=method, alpha=alpha)
         assert _price(method) == rows_for(request) == float(printed[method].replace(",", ""))
@@ -64,7 +63,7 @@ def test_the_stated_prices_are_those_that_are_printed(capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("method", ["lifted", "sketch"])
 def test_the_stated_price_is_enough(method: str) -> None:
-    """Eight runs with known noise from well separated rows: at most one refusal."""
+    """Of eight runs with known noise from well separated rows, at most one is refused."""
     n = int(_price(method))
     plan = best_plan(n, method=method, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
     truth = load_sample("well_separated_2d").truth

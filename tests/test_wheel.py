@@ -17,7 +17,8 @@ from tests.installation import ROOT, Installation, build_wheel, install
 IMPORTED = """
 import importlib.util, json, sys
 import privgmm
-from privgmm import PrivateGaussianMixture, load_sample, sample_names
+from privgmm import PrivateGaussianMixture, load_sample
+from privgmm.data.datasets import sample_names
 print(json.dumps({
     "file": privgmm.__file__,
     "version": privgmm.__version__,
@@ -68,19 +69,25 @@ def test_it_holds_what_is_needed_and_nothing_else(wheel: Path) -> None:
             for path in (ROOT / "sample_data").iterdir()
             if path.is_file()
         ),
-        *(str(path.relative_to(ROOT)) for path in (ROOT / "privgmm").rglob("*.py")),
+        *(
+            str(path.relative_to(ROOT))
+            for ending in ("py", "pyi")
+            for path in (ROOT / "privgmm").rglob(f"*.{ending}")
+        ),
     }
     assert needed <= names
     foreign = {name for name in names if not name.startswith(("privgmm/", "privgmm-"))}
     assert foreign == set()
     kinds = {Path(name).suffix for name in names if name.startswith("privgmm/")}
-    assert kinds <= {".py", ".typed", ".json", ".npz", ".js", ".toml", ".csv", ".parquet", ".md"}
+    # stubs are read at run time: names are loaded lazily by them
+    code = {".py", ".pyi", ".typed", ".js"}
+    assert kinds <= {*code, ".json", ".npz", ".toml", ".csv", ".parquet", ".md"}
     assert not any("test" in Path(name).name or "/benchmarks/" in name for name in names)
     assert sum(info.file_size for info in zipfile.ZipFile(wheel).infolist()) < 10 * 2**20
 
 
 def test_an_editable_install_copies_nothing(tmp_path: Path) -> None:
-    """Copies of pages or samples would go stale beside the checkout they came from."""
+    """Copies of pages or samples would become outdated next to the checkout they came from."""
     code = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, timeout=120)
     (built,) = tmp_path.glob("*.whl")
@@ -92,12 +99,12 @@ def test_an_editable_install_copies_nothing(tmp_path: Path) -> None:
 def test_it_is_imported_from_its_own_place_and_finds_its_samples(installed: Installation) -> None:
     done = installed.run("python", "-c", IMPORTED)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert Path(told["file"]).parent == installed.package
-    assert str(ROOT) not in told["path"]
-    assert set(told["rows"]) == set(sample_names())
-    assert min(told["rows"].values()) == 272
-    assert told["app"] == []
+    found = json.loads(done.stdout)
+    assert Path(found["file"]).parent == installed.package
+    assert str(ROOT) not in found["path"]
+    assert set(found["rows"]) == set(sample_names())
+    assert min(found["rows"].values()) == 272
+    assert found["app"] == []
 
 
 def test_it_releases_and_verifies_without_the_dashboard(installed: Installation) -> None:
@@ -125,9 +132,9 @@ def test_without_its_libraries_the_dashboard_says_what_to_install(installed: Ins
 def test_every_page_of_the_dashboard_runs(installed: Installation) -> None:
     done = installed.run("python", "-c", EVERY_PAGE, app=True)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert Path(told["app"]) == installed.package / "_app" / "app.py"
-    assert set(told["seen"]) == {page.path for page in PAGES}
-    for titles, exceptions in told["seen"].values():
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert Path(found["app"]) == installed.package / "_app" / "app.py"
+    assert set(found["seen"]) == {page.path for page in PAGES}
+    for titles, exceptions in found["seen"].values():
         assert len(titles) == 1
         assert exceptions == []

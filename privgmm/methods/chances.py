@@ -1,10 +1,10 @@
-"""The chance that blocks of rows from a known mixture agree: simulated blocks, fitted for real.
+"""Simulate the chance that blocks of rows from a known mixture agree.
 
-Forecasts by the law of block fits (`scatter`) take components to be well apart. Where the mixture
-behind the rows is known without looking at them, as for generated data, nothing has to be assumed:
-blocks of as many rows are drawn from it, fitted by the learner of the release and compared in the
-space of the plan, so overlap, a wrong number of components and stray fits all count. No row of the
-data is used, and the same question always has the same answer.
+Forecasts by the law of block fits (`scatter`) assume that components are well separated. Where the
+mixture behind the rows is known without looking at them, as for generated data, nothing has to be
+assumed. Blocks of as many rows are drawn from it, fitted by the learner of the release and compared
+in the space of the plan. So overlap, a wrong number of components and stray fits all count. No row
+of the data is used, and the same question always has the same answer.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ from privgmm.stages.agreement.stage import Agreement
 __all__ = ["agreement_chance"]
 
 _FEWEST, _MOST = 48, 120
-"""Simulated blocks."""
+"""Simulated blocks: by convention few enough for a forecast of seconds."""
 _ROWS = 120_000
-"""Simulated rows, about; with larger blocks there are fewer of them."""
+"""Simulated rows, about, which bounds the time by convention; larger blocks are fewer."""
 _LARGEST_BLOCK = 5000
-"""From here on fits only scatter less, like one over the root of the rows."""
+"""Rows per block beyond which fits are not simulated: they scatter like one over the root of the
+rows, which a test measures."""
 _REPLICATES = 3
+"""Sets of simulated blocks whose chances are averaged; by convention."""
 _SEED = 20240917
+"""Any fixed number does: the same question then has the same answer."""
 
 
 def agreement_chance(
     stage: Agreement, mixture: Mixture, n_rows: float, *, learner: str | None = None
 ) -> float:
-    """The chance that blocks of so many rows of the mixture agree and pass the noisy test.
+    """Simulate the chance that blocks of these rows agree and pass the noisy test.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ def agreement_chance(
 def _fits(
     mixture: Mixture, n_components: int, learner: str | None, blocks: int, rows: int, replicate: int
 ) -> MixtureBatch:
-    """Fits of simulated blocks, from a fixed seed."""
+    """Fit simulated blocks, from a fixed seed."""
     drawn: Array = mixture.sample(blocks * rows, rng=_SEED + replicate)
     fitter: Learner = make_learner(learner or "em", n_components)
     shaped = drawn.reshape(blocks, rows, mixture.n_features)

@@ -1,8 +1,8 @@
-"""What a method is: it turns a request into a plan, and answers for everything that differs.
+"""Define a method: it turns a request into a plan, and answers for everything that differs.
 
-Its stages and their price, its words and its look, what it would take and give, and what the
-audit attacks. A new method is a subclass in a file of its own that registers itself
-(`registry.register`); nothing else has to change.
+That is its stages and their price, its words and its look, the rows it takes and the error it
+gives, and what the audit attacks. A new method is a subclass in a file of its own that registers
+itself (`registry.register`); nothing else has to change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from privgmm.errors import InvalidInput
+from privgmm.covariance_structures import DEFAULT as FULL
+from privgmm.errors import InvalidInput, MethodName
+from privgmm.methods import registry
 from privgmm.methods.chances import agreement_chance
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
@@ -29,23 +31,24 @@ from privgmm.methods.searching import (
 from privgmm.mixture import Mixture
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Stage
 
 __all__ = ["PASS", "Look", "Method", "Outlook", "Prospect"]
 
 PASS = 0.95
-"""The chance of a release that "enough rows" means."""
+"""Chance of a release that "enough rows" means; by convention 95 %."""
 
 _DEFAULT_BLOCKS = 400
+"""Blocks at epsilon 1 where none are asked for; a rule of thumb: the noisy test then has room."""
 _LEAST_ALPHA = 1e-9
+"""Smallest alpha searched: no table has the rows for it."""
 _COARSEST = 1.2
-"""No method finds its rows on a coarser grid than one of this factor."""
+"""Factor above the steps of any method's grid of rows: 1.15 for `sketch`, 1.1 for `lifted`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Look:
-    """How a method's curve is drawn: a colour, a dash and a width that tell it from others."""
+    """Describe how a method's curve is drawn: a colour, a dash and a width of its own."""
 
     colour: str
     dash: str
@@ -54,7 +57,7 @@ class Look:
 
 @dataclasses.dataclass(frozen=True)
 class Prospect:
-    """What a method would give at a number of rows.
+    """Forecast what a method gives at a number of rows.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ class Prospect:
     error : float
         What the method promises or expects: see `Method.error_is_promised`.
     plan : Plan or None
-        None where the method has no plan for so few rows.
+        None where the method has no plan for this number of rows.
     error_band : (float, float)
         Where an error is expected: the median error of many releases should lie between these.
         (0, infinity) where nothing is said.
@@ -83,12 +86,12 @@ class Prospect:
 
 @dataclasses.dataclass(frozen=True)
 class Outlook:
-    """What to expect of one plan where the mixture behind the rows is known.
+    """Forecast what one plan gives where the mixture behind the rows is known.
 
     Parameters
     ----------
     chance : float
-        Of a release, between 0 and 1.
+        Chance of a release, between 0 and 1.
     error : float or None
         What the method promises or expects, see `Method.error_is_promised`; None where the mixture
         has another number of components than is fitted.
@@ -103,111 +106,107 @@ class Outlook:
 
 
 class Method(abc.ABC):
-    """One way to learn a mixture privately.
+    """Learn a mixture under differential privacy, in one way of several.
 
-    The answers to what-if questions given here suit methods whose error is the alpha they
-    promise and whose rows follow from their plan; others answer in their own way.
+    The answers to what-if questions here suit methods whose error is the alpha they promise and
+    whose rows follow from their plan. Other methods override them.
     """
 
     name: ClassVar[str]
-    """What one types."""
+    """What users type."""
     title: ClassVar[str]
-    """What one reads."""
+    """What users read."""
     sentence: ClassVar[str]
     """What it does, to follow its title; no capital, no full stop."""
     look: ClassVar[Look]
     largest_alpha: ClassVar[float] = 1.0
-    """Accuracies beyond this are not offered."""
+    """Accuracies beyond this are not offered; Algorithm 2 is proved up to one."""
     error_is_promised: ClassVar[bool] = True
-    """True: its error is alpha itself. False: it is what to expect of a release, the median over
-    many of the length of (weight, mean, covariance error) of the worst component."""
-    takes_forgiving: ClassVar[bool] = False
-    """Whether it can plan for real data."""
+    """True: its error is alpha itself. False: its error is a forecast, the median over releases of
+    the length of (weight, mean, covariance error) of the worst component."""
     plans_only_for_enough: ClassVar[bool] = False
     """Whether its automatic plan exists only where the rows are expected to pass it."""
     spends_less: ClassVar[str] = ""
     """Why a release may cost less than the budget asked for, as a sentence; empty if it hardly
     does."""
     publishes_sketch: ClassVar[bool] = False
-    """Whether its releases hold a sketch, from which other fits are free."""
-
-    @property
-    def can_choose_components(self) -> bool:
-        """Whether the number of components may be left open: it is chosen from a sketch."""
-        return self.publishes_sketch
+    """Whether the number of components may be left open, and covariances be other than full: both
+    are fitted to a published sketch."""
 
     # ----------------------------------------------------------------------------- planning
 
     @abc.abstractmethod
     def automatic(self, request: PlanRequest) -> Plan:
-        """The plan of least expected error; keeps to alpha and blocks where they are set.
+        """Make the plan of least expected error; alpha and blocks stay as they are set.
 
         Raises `InvalidInput` if there is none.
         """
 
     @abc.abstractmethod
-    def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
-        """The plan with the request's own alpha and blocks, expected to release or not."""
+    def calibrated(self, request: PlanRequest) -> Plan:
+        """Make the plan with the request's own alpha and blocks, expected to release or not."""
 
     @abc.abstractmethod
-    def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
-        """The stages of a plan of this method, read back from plain numbers."""
-
-    def settled(self, request: PlanRequest) -> PlanRequest:
-        """The same request, put to the method that will answer it: this one, unless it chooses."""
-        return request
+    def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
+        """Read the stages of a plan of this method back from plain values."""
 
     def default_blocks(self, request: PlanRequest) -> int:
-        """Blocks enough for the test to pass with room: its noise grows like 1/epsilon."""
+        """Choose blocks enough for the test to pass with room: its noise grows like 1/epsilon."""
         return math.ceil(_DEFAULT_BLOCKS / min(request.epsilon, 1.0))
 
     def check(self, request: PlanRequest) -> None:
         """Raise `InvalidInput` if the method cannot be asked this at all."""
         if request.alpha is not None and request.alpha > self.largest_alpha:
             raise InvalidInput(
-                f"alpha must be at most {self.largest_alpha:g} for method {self.name!r}, "
-                f"got {request.alpha!r}"
+                "must be at most {most} for {method_is}",
+                argument="alpha",
+                value=request.alpha,
+                facts={"most": self.largest_alpha, "method_is": MethodName(self.name)},
             )
-        if request.needs_sketch and not self.publishes_sketch:
-            what = (
-                "a number of components left to choose"
-                if request.choose_components
-                else "another fit to what was released"
-            )
+        if self.publishes_sketch:
+            return
+        able = next(method.name for method in registry.all_methods() if method.publishes_sketch)
+        named = {"method_is": MethodName(self.name), "able": MethodName(able)}
+        if request.choose_components:
             raise InvalidInput(
-                f"{what} needs a method that publishes a sketch, got method {self.name!r}: leave "
-                "the method open, or fix the number of components (and covariance_type='full')"
+                "must be a number for {method_is}, which publishes no sketch to choose it from",
+                argument="n_components",
+                remedy="name one, or use {able}",
+                facts=named,
             )
-        if request.forgiving and not self.takes_forgiving:
+        if request.covariance_type != FULL:
             raise InvalidInput(
-                f"forgiving is not known to method {self.name!r}: leave it out, or choose "
-                "another method"
+                f"must be {FULL!r} for {{method_is}}, which publishes no sketch to fit others to",
+                argument="covariance_type",
+                value=request.covariance_type,
+                remedy="use {able}",
+                facts=named,
             )
 
     # ------------------------------------------------------------------------------ what if
 
     def plan_at(self, request: PlanRequest) -> Plan:
-        """The plan at the request's alpha that asks for the fewest rows, whatever n is."""
+        """Make the plan at the request's alpha that asks for the fewest rows."""
         return _plan_at(self, request.but(n_rows=None, alpha=request.alpha or DEFAULT_ALPHA))
 
     def cheapest(self, request: PlanRequest) -> Plan:
-        """The work of `plan_at`: of the numbers of blocks worth trying, the best."""
+        """Find the plan of `plan_at`: of the numbers of blocks worth trying, the best."""
         return self.automatic(request)
 
     def rows_for(self, request: PlanRequest) -> float:
-        """Rows at which it releases in 95 % of runs; infinite if it never does."""
+        """Find the rows at which it releases in 95 % of runs; infinite if it never does."""
         self.check(request)
         try:
             return rounded_up(self.plan_at(request).rows_needed(PASS))
         except InvalidInput:
-            # no number of blocks passes within so small a budget
+            # no number of blocks passes within a budget this small
             return math.inf
 
     def fewest_rows(self, request: PlanRequest) -> float:
-        """`rows_for` to the last digit that is printed: so many are enough, fewer are not.
+        """Find `rows_for` to the last digit that is printed: these are enough, fewer are not.
 
-        Whatever grid a method finds its rows on, this is the first round number of rows that
-        `feasible` says yes to. It is what every door tells.
+        This is the first round number of rows that is `feasible`, on whichever grid `rows_for`
+        searches. Every door prints this number.
         """
         found = self.rows_for(request)
         if not math.isfinite(found) or not request.automatic:
@@ -223,20 +222,20 @@ class Method(abc.ABC):
         return rounded_up(found) if step is None else round_number(step)
 
     def feasible(self, request: PlanRequest) -> bool:
-        """Whether exactly so many rows are enough."""
+        """Check whether exactly the request's rows are enough."""
         return self.rows_for(request) <= request.rows
 
     def enough(self, request: PlanRequest) -> bool:
-        """Whether the request's rows are at least `fewest_rows`.
+        """Check whether the request's rows are at least `fewest_rows`.
 
-        That is, whether they are `feasible` when rounded down to a round number.
+        They are if they are `feasible` when rounded down to a round number.
         """
         if not request.automatic:
             return self.feasible(request)
         return self.feasible(request.but(n_rows=math.floor(round_number(step_below(request.rows)))))
 
     def alpha_for(self, request: PlanRequest) -> float:
-        """The smallest alpha that the request's rows can promise; infinite if there is none."""
+        """Find the smallest alpha that the request's rows can promise; infinite if none."""
         n = request.rows
         if self.rows_for(request.but(alpha=self.largest_alpha)) > n:
             return math.inf
@@ -255,15 +254,11 @@ class Method(abc.ABC):
         return math.inf if found is None else round_number(found)
 
     def error_for(self, request: PlanRequest) -> float:
-        """The least error that the request's rows allow: what it promises, or what to expect."""
+        """Forecast the error at the request's rows: what it promises, or what to expect."""
         return self.alpha_for(request)
 
-    def least_error(self, request: PlanRequest) -> float:  # noqa: ARG002 - nothing is known here
-        """An error that it will hardly do better than at the request's rows; quick to tell."""
-        return 0.0
-
     def prospect(self, request: PlanRequest) -> Prospect:
-        """Chance of a release and error to expect at the request's rows."""
+        """Forecast chance and error of a release at the request's rows."""
         return self.along_rows(request, [request.rows])[0]
 
     def along_rows(
@@ -273,7 +268,7 @@ class Method(abc.ABC):
         *,
         enough: float | None = None,  # noqa: ARG002 - these plans do not depend on n
     ) -> tuple[Prospect, ...]:
-        """Chances and errors at many numbers of rows, from one search for a plan.
+        """Forecast chances and errors at many numbers of rows, from one search for a plan.
 
         `enough` may name rows known to be enough, to plan for; by default the fewest.
         """
@@ -287,7 +282,7 @@ class Method(abc.ABC):
     def outlook(
         self, plan: Plan, mixture: Mixture, n_rows: int, *, learner: str | None = None
     ) -> Outlook:
-        """What to expect of a plan of this method on so many rows of a known mixture.
+        """Forecast what a plan of this method gives on `n_rows` rows of a known mixture.
 
         Parameters
         ----------
@@ -315,17 +310,18 @@ class Method(abc.ABC):
         mixture: Mixture,  # noqa: ARG002 - a promise holds for any
         n_rows: int,  # noqa: ARG002
     ) -> tuple[float, tuple[float, float]]:
-        """Error of the plan's releases at a mixture of as many components, and its band."""
-        return plan.alpha, (0.0, plan.alpha)
+        """Forecast the error of releases at a mixture of as many components, and its band."""
+        alpha = plan.stage(Agreement).alpha
+        return alpha, (0.0, alpha)
 
     # -------------------------------------------------------------------------------- audit
 
     @abc.abstractmethod
     def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """Plans whose noise the audit attacks, in order of importance."""
+        """List plans whose noise the audit attacks, in order of importance."""
 
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:  # noqa: ARG002 - few need more
-        """Plans whose agreement is attacked by changing one block; small, and lavish."""
+        """List small plans of a large budget, whose agreement is attacked by one changed block."""
         return ()
 
 

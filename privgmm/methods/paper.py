@@ -1,11 +1,11 @@
-"""Method `paper`: Algorithms 1 and 2 with the paper's own constants (Theorem 6.2)."""
+"""Plan method `paper`: Algorithms 1 and 2 with the paper's own constants (Theorem 6.2)."""
 
 from __future__ import annotations
 
 import math
 from typing import ClassVar
 
-from privgmm.errors import InvalidInput
+from privgmm.methods import registry
 from privgmm.methods.calibration import for_curves
 from privgmm.methods.method import Look, Method
 from privgmm.methods.plan import Plan, checked
@@ -16,7 +16,6 @@ from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.public_grid import misrounding_chance
 from privgmm.stages.agreement.stage import PaperAgreement
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Stage
 
 __all__ = ["PaperMethod"]
@@ -26,7 +25,7 @@ _LARGEST_SPEND = 2 * math.log(2) / 3
 
 
 class PaperMethod(Method):
-    """Algorithms 1 and 2 as printed, every constant written out."""
+    """Plan Algorithms 1 and 2 as printed, every constant written out."""
 
     name: ClassVar[str] = "paper"
     title: ClassVar[str] = "Paper"
@@ -34,28 +33,24 @@ class PaperMethod(Method):
     look: ClassVar[Look] = Look("#808088", "dashdot", 3.0)
     spends_less: ClassVar[str] = (
         f"It never uses more than ε = {_LARGEST_SPEND:.4f}, however much it is given: the proof in "
-        "the paper (Lemma 5.1) holds only for small ε. It is charged what it uses, so a larger ε "
-        "costs no more, and helps no more."
+        "the paper (Lemma 5.1) holds only for small ε. It is charged what it uses. So a larger ε "
+        "costs no more and helps no more."
     )
 
     def automatic(self, request: PlanRequest) -> Plan:
-        """The plan at the request's alpha; n plays no part in it."""
-        return self.calibrated(
-            request.but(alpha=request.alpha or DEFAULT_ALPHA), request.refinement
-        )
+        """Make the plan at the request's alpha; the number of rows plays no part in it."""
+        return self.calibrated(request.but(alpha=request.alpha or DEFAULT_ALPHA))
 
-    def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
-        """Theorem 6.2 with every constant written out.
+    def calibrated(self, request: PlanRequest) -> Plan:
+        """Write out every constant of Theorem 6.2.
 
         Without a number of blocks: the smallest that is sure to pass when all blocks agree.
         """
         self.check(request)
-        if refinement is not None:
-            raise InvalidInput(f"refine is not known to method {self.name!r}: leave it out")
         budget, k, d = request.budget, request.n_components, request.n_features
         alpha = request.alpha or DEFAULT_ALPHA
         e = min(budget.epsilon / 2, _LARGEST_SPEND / 2)
-        # a hair less, so that rounding in the last place stays on the private side
+        # slightly less, so that rounding in the last place does not cost more than the budget
         dl = for_curves(budget, misrounding_chance(k, d)).delta * (1 - 1e-12) / (4 * math.exp(e))
         a = alpha / (2 * lemmas.TRIANGLE_FACTOR)
         part = lemmas.share_of_component(e, dl, k)
@@ -81,16 +76,15 @@ class PaperMethod(Method):
             space=space,
             smallest_weight=request.smallest_weight,
         )
-        return checked(Plan(self.name, budget, k, d, (stage,)))
+        return checked(Plan(request, (stage,)))
 
-    def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
-        """One stage, and no refinement."""
-        if form.optional("refine") is not None:
-            raise InvalidInput(f"{form.name}.refine must be null for method {self.name!r}")
-        return (PaperAgreement.from_form(form, n_components, n_features),)
+    def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
+        """Read the one stage."""
+        form.absent("refine")
+        return (PaperAgreement.from_form(form, request.n_components, request.n_features),)
 
     def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """At the usual promise, for a few shapes."""
+        """List plans at the default budget, for a few numbers of components and columns."""
         shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
         return tuple(
             self.automatic(PlanRequest(n_components=k, n_features=d, method=self.name))
@@ -98,8 +92,11 @@ class PaperMethod(Method):
         )
 
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:  # noqa: ARG002 - one is enough
-        """Few blocks and a generous delta, so that changed blocks show."""
+        """List one plan of few blocks and a generous delta, so that changed blocks show."""
         request = PlanRequest(
             n_components=2, n_features=1, delta=1e-2, alpha=1.0, n_blocks=31, method=self.name
         )
-        return (self.calibrated(request, None),)
+        return (self.calibrated(request),)
+
+
+registry.register(PaperMethod())

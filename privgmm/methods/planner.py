@@ -1,7 +1,7 @@
-"""Plans on request: one policy for every door, and the two short forms of the library.
+"""Make plans on request: one policy for every door, and the two short forms of the library.
 
-`plan_for` answers a `PlanRequest`. `best_plan` and `calibrate` are the same question asked with
-plain arguments: everything left to the method, and everything in the user's hands.
+`plan_for` answers a `PlanRequest`. `best_plan` and `calibrate` take plain arguments: `best_plan`
+leaves all choices to the method, `calibrate` leaves them to the user.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import dataclasses
 import math
 from typing import Literal
 
-from privgmm.errors import InvalidInput
+from privgmm.errors import InvalidInput, MethodName, Problem
 from privgmm.methods import registry
-from privgmm.methods.method import Method
+from privgmm.methods.calibration import no_plan
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
-from privgmm.methods.searching import as_told, rounded_up
+from privgmm.methods.searching import as_text, rounded_up
 from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, feasible, rows_for
-from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.sketch.choice import MOST_OFFERED
 
 __all__ = ["Answer", "best_plan", "calibrate", "is_hopeful", "plan_for"]
@@ -25,144 +25,139 @@ __all__ = ["Answer", "best_plan", "calibrate", "is_hopeful", "plan_for"]
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A plan, and what stands against running it.
+    """Give a plan, and the reason not to run it, if there is one.
 
     Parameters
     ----------
     plan : Plan
-    shortage : str
-        Why the rows are too few for it, and what would help; empty if they are expected to do,
-        and where every knob was set by hand and the plan can at least run.
+    shortage : Problem or None
+        Why the rows are too few for it, and what would help. None if they are expected to be
+        enough, and also where every knob was set by hand and the plan can at least run.
     """
 
     plan: Plan
-    shortage: str
+    shortage: Problem | None
 
 
 def plan_for(request: PlanRequest) -> Answer:
-    """The plan that a request asks for.
+    """Make the plan that a request asks for.
 
-    What the request leaves open (alpha, blocks, refinement) the method chooses for the rows at
-    hand. If no choice is expected to release, a request that leaves everything open gets an
-    error; one that sets a knob gets the method's usual value for the other, and is told of the
-    shortage. With both knobs set the plan is made as asked.
+    What the request leaves open (alpha, blocks) the method chooses for the rows at hand. If no
+    choice is expected to release, a request that leaves everything open gets an error; one that
+    sets a knob gets the method's usual value for the other, and a statement of the shortage. With
+    both knobs set the plan is made as asked.
 
     Raises `InvalidInput` if there is no plan at all.
     """
-    asked = request
-    request = registry.get(asked.method).settled(asked)
     method = registry.get(request.method)
     method.check(request)
     if request.by_hand:
-        plan = method.calibrated(request, _refinement(request))
+        plan = _answering(request, method.calibrated(request))
         return Answer(plan, _cannot_run(plan, request))
     enough = method.plans_only_for_enough
-    if not _is_hopeful(asked, request):
-        raise InvalidInput(_no_plan(asked))
+    if not is_hopeful(request):
+        raise _no_plan(request)
     try:
         plan = method.automatic(request)
     except InvalidInput as problem:
         if request.automatic:
-            raise InvalidInput(f"{problem}{_instead(request)}") from problem
-        plan, enough = method.calibrated(request, request.refinement), False
-    shortage = "" if enough else _too_few(plan, request)
-    # how many rows it would take says more than how few it can run on at all
+            more = dataclasses.replace(
+                problem.problem,
+                remedy=problem.problem.remedy + _instead(request),
+                facts={**problem.problem.facts, "default": MethodName(DEFAULT_METHOD)},
+            )
+            raise InvalidInput(more) from problem
+        plan, enough = method.calibrated(request), False
+    plan = _answering(request, plan)
+    shortage = None if enough else _too_few(plan, request)
+    # the rows that it takes say more than the fewest on which it can run at all
     return Answer(plan, shortage or _cannot_run(plan, request))
 
 
 def is_hopeful(request: PlanRequest) -> bool:
-    """Whether `plan_for` gets beyond saying that no plan is expected to release.
+    """Check whether `plan_for` would not say that no plan is expected to release.
 
-    Sooner told than an error of `plan_for`, which also seeks what would help.
+    It is quicker than an error of `plan_for`, which also searches for what would help.
     """
-    return _is_hopeful(request, registry.get(request.method).settled(request))
-
-
-def _is_hopeful(asked: PlanRequest, settled: PlanRequest) -> bool:
-    if not (settled.automatic and registry.get(settled.method).plans_only_for_enough):
+    if not (request.automatic and registry.get(request.method).plans_only_for_enough):
         return True
-    return feasible(asked.but(n_rows=settled.rows))
+    return feasible(request)
 
 
-def _refinement(request: PlanRequest) -> Refinement | None:
-    """For a plan by hand: as given, or where asked for the one the method would choose."""
-    if request.refine is not True:
-        return request.refinement
-    try:
-        return registry.get(request.method).automatic(request.but(alpha=None, n_blocks=None)).refine
-    except InvalidInput:
-        # no automatic plan to take one from: what was set by hand is tried as it is
-        return None
+def _answering(request: PlanRequest, plan: Plan) -> Plan:
+    """Put the request into its plan as it was asked: a search tries variations of it."""
+    return dataclasses.replace(plan, request=request)
 
 
-def _cannot_run(plan: Plan, request: PlanRequest) -> str:
-    """Why the plan cannot run at all on so few rows."""
-    return "" if request.n_rows is None else plan.shortage(request.n_rows, request.unit)
+def _cannot_run(plan: Plan, request: PlanRequest) -> Problem | None:
+    """Say why the plan cannot run at all on this number of rows."""
+    return None if request.n_rows is None else plan.shortage(request.n_rows, request.unit)
 
 
-def _too_few(plan: Plan, request: PlanRequest) -> str:
-    """Why the plan is not expected to release."""
+def _too_few(plan: Plan, request: PlanRequest) -> Problem | None:
+    """Say why the plan is not expected to release."""
     if request.n_rows is None:
-        return ""
+        return None
     rows = rounded_up(plan.rows_needed())
     if rows <= request.n_rows:
-        return ""
-    remedy = "raise epsilon"
+        return None
+    alpha, remedy, least = plan.stage(Agreement).alpha, "raise {epsilon}", math.inf
     if registry.get(request.method).error_is_promised:
-        least = epsilon_for(request.but(alpha=plan.alpha))
-        remedy = f"raise epsilon to {as_told(least)}" if math.isfinite(least) else "bring more"
-    return (
-        f"method {request.method!r} takes about {as_told(rows)} {request.units} at alpha "
-        f"{plan.alpha:g} and epsilon {request.epsilon:g}, and there are {request.n_rows:,}: "
-        f"{remedy}, or set alpha and n_blocks to try anyway{_instead(request)}"
+        least = epsilon_for(request.but(alpha=alpha))
+        remedy = "raise {epsilon} to {enough}" if math.isfinite(least) else "bring more"
+    return Problem(
+        f"{{method_is}} takes about {{needed}} {request.units} at {{alpha}} {{alpha_is}} and "
+        "{epsilon} {epsilon_is}, and there are {given}",
+        remedy=f"{remedy}, or set {{alpha}} and {{n_blocks}} to try anyway{_instead(request)}",
+        facts={
+            "method_is": MethodName(request.method),
+            "default": MethodName(DEFAULT_METHOD),
+            "needed": as_text(rows),
+            "enough": as_text(least),
+            "alpha_is": float(alpha),
+            "epsilon_is": float(request.epsilon),
+            "given": request.n_rows,
+        },
     )
 
 
-def _no_plan(request: PlanRequest) -> str:
-    """Why a request that leaves everything open gets no plan, and what would get one."""
-    n, units = request.rows, request.units
+def _no_plan(request: PlanRequest) -> InvalidInput:
+    """Build the error for a request that leaves everything open: why, and what would get a plan."""
+    units = request.units
     rows, least = rows_for(request.but(n_rows=None)), epsilon_for(request)
     ways = []
     if math.isfinite(rows):
-        ways.append(f"it takes about {as_told(rows)} {units} at this epsilon")
+        ways.append(f"it takes about {{needed}} {units} at this {{epsilon}}")
     if math.isfinite(least):
-        ways.append(f"with {n:,} {units} it takes an epsilon of about {as_told(least)}")
+        ways.append(f"with {{rows}} {units} it takes an {{epsilon}} of about {{enough}}")
     if not ways:
         ways.append(
-            f"no number of {units} will do, and with {n:,} no epsilon up to {MOST_EPSILON:g}"
+            f"no number of {units} will do, and with {{rows}} no {{epsilon}} up to {{most}}"
         )
-    return (
-        f"no plan is expected to release {request.n_components} components in "
-        f"{request.n_features} dimensions from {n:,} {units} within {request.budget}: "
-        f"{'; '.join(ways)}. To try anyway, set alpha and n_blocks{_instead(request)}"
+    return no_plan(
+        request,
+        f"{'; '.join(ways)}. To try anyway, set {{alpha}} and {{n_blocks}}{_instead(request)}",
+        default=MethodName(DEFAULT_METHOD),
+        needed=as_text(rows),
+        enough=as_text(least),
+        most=float(MOST_EPSILON),
     )
 
 
 def _instead(request: PlanRequest) -> str:
-    """Which other methods are expected to release from the same rows, to end a sentence."""
-    others = [method for method in registry.all_methods() if method.name != request.method]
-    able = [repr(method.name) for method in others if _would_do(method, request)]
-    if not able:
+    """Name the default method, to end a remedy, if it is expected to release these rows."""
+    plain = request.but(method=DEFAULT_METHOD, alpha=None, n_blocks=None)
+    default = registry.get(DEFAULT_METHOD)
+    if request.method == default.name:
         return ""
-    return f"; method {' or '.join(able)} is expected to release from these {request.units}"
-
-
-def _would_do(method: Method, request: PlanRequest) -> bool:
-    """Whether this method, with all its choices open, is expected to release from the rows."""
-    if not method.plans_only_for_enough:
-        return False
-    plain = _plain(request, method.name)
     try:
-        method.check(plain)
+        default.check(plain)
     except InvalidInput:
-        # it cannot be asked this at all, for so many components say
-        return False
-    return method.enough(plain)
-
-
-def _plain(request: PlanRequest, method: str) -> PlanRequest:
-    """The same question put to another method, with all its choices open."""
-    return request.but(method=method, alpha=None, n_blocks=None, forgiving=False, refine=None)
+        # it cannot be asked this at all, for example because of the number of components
+        return ""
+    if not default.enough(plain):
+        return ""
+    return f"; {{default}} is expected to release from these {request.units}"
 
 
 def best_plan(
@@ -176,13 +171,11 @@ def best_plan(
     beta: float = 0.1,
     smallest_weight: float | None = None,
     separation: float | None = None,
-    forgiving: bool = False,
-    refine: bool = True,
     max_components: int = MOST_OFFERED,
 ) -> Plan:
-    """The Auto choice: blocks, split, test, mask and refinement for so many rows.
+    """Make the plan of least expected error for a number of rows.
 
-    Chooses the plan with the least expected final error among those expected to release in
+    Every number that the method needs is chosen among those with which a release is expected in
     95 % of runs. Uses public numbers only, is deterministic and quick. (Methods `paper` and
     `tight` give their best plan also where the rows do not suffice: ask `Plan.rows_needed`.)
 
@@ -191,8 +184,7 @@ def best_plan(
     n_rows : int
         How many rows there are (public).
     method : str
-        `auto` takes the method of least expected error among those expected to release; or a
-        name in `privgmm.methods.names()`.
+        A name in `privgmm.methods.names()`; by default `sketch`.
     epsilon, delta : float
         The TOTAL budget.
     n_components : int or "auto"
@@ -200,18 +192,12 @@ def best_plan(
     n_features : int
         d.
     beta : float
-        The masked mixture may miss its alpha this often.
+        Chance that the masked mixture misses its alpha.
     smallest_weight : float, optional
         The smallest component weight to plan for; 0.7 / k by default.
     separation : float, optional
         How many standard deviations apart the nearest two means are expected to be. By default
         4, and 6 or 8 where the rows do not allow 4.
-    forgiving : bool
-        Plan for real data with method `lifted`: components near each other, and fits of blocks
-        that scatter up to two and a half times as widely as those of Gaussian rows. Costs some
-        accuracy and rows, no privacy.
-    refine : bool
-        Whether to sharpen the masked mixture by noisy passes over all rows.
     max_components : int
         How many components "auto" offers.
 
@@ -232,8 +218,6 @@ def best_plan(
         beta=beta,
         smallest_weight=smallest_weight,
         separation=separation,
-        forgiving=forgiving,
-        refine=refine,
     )
     return plan_for(request).plan
 
@@ -248,16 +232,15 @@ def calibrate(
     n_components: int,
     n_features: int,
     n_blocks: int | None = None,
-    refine: Refinement | None = None,
     separation: float = 4.0,
 ) -> Plan:
-    """A plan for one release, every knob in the user's hands.
+    """Make a plan with every knob in the user's hands.
 
     Parameters
     ----------
     method : str
         A name in `privgmm.methods.names()`: Algorithms 1 and 2 with the paper's constants
-        (`paper`); the same with exact accounting (`tight`); the mean of the agreeing blocks in
+        (`paper`), or with exact accounting (`tight`); the mean of the agreeing blocks in
         the lifted space (`lifted`).
     epsilon, delta : float
         The TOTAL budget of the release. Method `paper` can spend at most ``2 ln(2) / 3``.
@@ -269,8 +252,6 @@ def calibrate(
     n_blocks : int, optional
         t. By default the method's own: for `paper` the smallest that is sure to pass when all
         blocks agree, else ``400 / min(epsilon, 1)``.
-    refine : Refinement, optional
-        Noisy passes over all rows, within the same budget (`tight` and `lifted`).
     separation : float
         How many standard deviations apart the nearest two means are expected to be (`lifted`).
         Nearer ones are refused; expecting them nearer asks for more rows.
@@ -286,6 +267,5 @@ def calibrate(
         n_blocks=n_blocks,
         beta=beta,
         separation=separation,
-        refine=refine,
     )
-    return chosen.calibrated(request, refine)
+    return chosen.calibrated(request)

@@ -1,10 +1,12 @@
-"""The methods by name: what every door offers. A method registers itself from its own file.
+"""Find methods by name. A method registers itself from its own file.
 
-One that only chooses among the others (`auto`) is known by its name but not listed as one of them.
+The methods of the package are listed by module, and a module is loaded when its method is first
+asked for. Listing the names loads none of them.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from privgmm.errors import InvalidInput
@@ -12,46 +14,47 @@ from privgmm.errors import InvalidInput
 if TYPE_CHECKING:
     from privgmm.methods.method import Method
 
-__all__ = ["all_methods", "choices", "get", "names", "register", "unregister"]
+__all__ = ["BUILT_IN", "all_methods", "get", "names", "register", "unregister"]
 
-_METHODS: dict[str, Method] = {}
-_CHOOSERS: dict[str, Method] = {}
+BUILT_IN = {
+    "sketch": "privgmm.methods.sketch.method",
+    "lifted": "privgmm.methods.lifted.method",
+    "tight": "privgmm.methods.tight",
+    "paper": "privgmm.methods.paper",
+}
+"""Modules of the methods that come with the package, in the order in which they are offered."""
+
+_LOADED: dict[str, Method] = {}
 
 
-def register(method: Method, *, chooser: bool = False) -> Method:
-    """Offer a method everywhere; its name must be new.
-
-    A chooser can be asked for, but makes no plans of its own and is not listed with those that do.
-    """
-    if method.name in _METHODS or method.name in _CHOOSERS:
+def register(method: Method) -> Method:
+    """Offer a method everywhere; its name must be new."""
+    if method.name in _LOADED:
         raise InvalidInput(f"there is a method {method.name!r} already: choose another name")
-    (_CHOOSERS if chooser else _METHODS)[method.name] = method
+    _LOADED[method.name] = method
     return method
 
 
 def unregister(name: str) -> None:
-    """Take a method away again, as a test does that added one."""
+    """Remove a method, for example one that a test has added."""
     get(name)
-    (_METHODS if name in _METHODS else _CHOOSERS).pop(name)
+    del _LOADED[name]
 
 
 def get(name: str) -> Method:
-    """The method of that name, or a clear error."""
-    if not isinstance(name, str) or name not in choices():
-        raise InvalidInput(f"method must be one of {', '.join(choices())}, got {name!r}")
-    return _METHODS[name] if name in _METHODS else _CHOOSERS[name]
-
-
-def choices() -> tuple[str, ...]:
-    """All that can be asked for: what chooses a method, then the methods."""
-    return (*_CHOOSERS, *_METHODS)
+    """Return the method of that name, or raise a clear error."""
+    if not isinstance(name, str) or name not in names():
+        raise InvalidInput(f"must be one of {', '.join(names())}", argument="method", value=name)
+    if name not in _LOADED:
+        importlib.import_module(BUILT_IN[name])
+    return _LOADED[name]
 
 
 def names() -> tuple[str, ...]:
-    """The methods that make plans, in the order in which they were registered."""
-    return tuple(_METHODS)
+    """List the names: those of the package, the default first, then added ones."""
+    return (*BUILT_IN, *(name for name in _LOADED if name not in BUILT_IN))
 
 
 def all_methods() -> tuple[Method, ...]:
-    """All methods, in that order."""
-    return tuple(_METHODS.values())
+    """Return all methods in that order."""
+    return tuple(get(name) for name in names())

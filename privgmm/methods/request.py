@@ -1,4 +1,4 @@
-"""The one shape of a question: what is to be learned, from how much, under which promise.
+"""Ask for a plan: what is to be learned, from how many rows, under which promise.
 
 The library, the estimator, the command line, the planner, the dashboard and the notebook writer
 all build a `PlanRequest`; a method answers it. Everything in it is public.
@@ -7,13 +7,16 @@ all build a `PlanRequest`; a method answers it. Everything in it is public.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from privgmm.arrays import positive, whole_number
 from privgmm.budget import Budget, Unit, check_unit
+from privgmm.covariance_structures import DEFAULT as FULL
+from privgmm.covariance_structures import covariance_structure
 from privgmm.data.generators import separation_of
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
-from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.form import Form
 from privgmm.stages.sketch.choice import MOST_OFFERED
 
 __all__ = [
@@ -21,22 +24,37 @@ __all__ = [
     "DEFAULT_METHOD",
     "FEWEST_BLOCKS",
     "MOST_BLOCKS",
+    "WITHIN",
     "PlanRequest",
+    "budget_facts",
     "components_asked",
 ]
 
-DEFAULT_METHOD = "auto"
+DEFAULT_METHOD = "sketch"
+"""Method that answers a request without a method's name."""
 DEFAULT_ALPHA = 0.5
+"""Accuracy of a mask where none is asked for; by convention half the largest in the paper."""
 FEWEST_BLOCKS = 5
-"""Theorem 2.3 needs so many."""
+"""Theorem 2.3 needs at least this many blocks."""
 MOST_BLOCKS = 100_000
-"""Every block is compared with every other one."""
+"""Every block is compared with every other one: more blocks would take hours and gigabytes."""
+
+WITHIN = "({epsilon} = {epsilon_is}, {delta} = {delta_is})"
+"""A budget in the rule of a problem; `budget_facts` gives its facts."""
+
+_STATED_BY_PLAN = ("method", "epsilon", "delta", "n_components", "n_features")
+"""Fields that a plan's dictionary states itself, so that nothing is written twice."""
+
+
+def budget_facts(budget: Budget) -> dict[str, float]:
+    """Return the facts that `WITHIN` names."""
+    return {"epsilon_is": float(budget.epsilon), "delta_is": float(budget.delta)}
 
 
 def components_asked(
     n_components: int | str, max_components: int = MOST_OFFERED
 ) -> tuple[int, bool]:
-    """What a number of components, or "auto", asks for: k, and whether it is only the most.
+    """Read a number of components, or "auto": return k, and whether k is only the most.
 
     >>> components_asked(3), components_asked("auto")
     ((3, False), (8, True))
@@ -45,7 +63,7 @@ def components_asked(
     if isinstance(n_components, str):
         if n_components != "auto":
             raise InvalidInput(
-                f"n_components must be a whole number or 'auto', got {n_components!r}"
+                "must be a whole number or 'auto'", argument="n_components", value=n_components
             )
         return most, True
     return whole_number(n_components, "n_components", 1), False
@@ -53,19 +71,19 @@ def components_asked(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What a plan is asked for.
+    """State what a plan is asked for.
 
     Parameters
     ----------
     n_components, n_features : int
         k and d.
     n_rows : int or None
-        How many rows there are, or persons where `unit` says so; public. None while that is what
-        is asked for.
+        How many rows there are, or persons where `unit` says so; public. None where the question
+        is how many it takes.
     epsilon, delta : float
         The TOTAL budget.
     method : str
-        A name in the methods' registry; `auto` takes the one of least expected error.
+        A name in the methods' registry; by default `sketch`.
     unit : {"row", "person"}
         What the promise protects, and what `n_rows` counts.
     alpha : float or None
@@ -82,24 +100,18 @@ class PlanRequest:
     expected : Mixture or None
         What the rows are expected to come from, where that is known without looking at them, as
         for generated data: instead of a separation, and a forecast can be that much sharper.
-    forgiving : bool
-        Plan for real data: components near each other, fits that scatter more widely.
-    refine : bool, Refinement or None
-        Whether to sharpen the masked mixture by noisy passes over all rows. None does so exactly
-        if alpha is left to the method: an alpha set by hand is then the accuracy that comes out.
-        A `Refinement` is taken as it is.
     choose_components : bool
-        Leave the number of components open: k is the most that is offered, and the number is
-        chosen from a noisy sketch once that is paid for. The choice is free, and private.
-    needs_sketch : bool
-        Ask only methods that publish a sketch, from which other fits are free. An open number of
-        components needs one in any case.
+        Leave the number of components open: k is the most that is offered. The number is chosen
+        from the noisy sketch, at no further cost.
+    covariance_type : str
+        What components may differ in, as scikit-learn names it: "full", "tied", "diag" or
+        "spherical". All but "full" are fitted to a noisy sketch.
 
     Notes
     -----
-    One policy, for everybody. What a request leaves open the method chooses for the rows at hand.
-    With both `alpha` and `n_blocks` set nothing is left to choose, and the plan is made whether it
-    is expected to release or not.
+    What a request leaves open the method chooses for the number of rows. With both `alpha` and
+    `n_blocks` set nothing is left to choose, and the plan is made whether it is expected to
+    release or not.
     """
 
     n_components: int
@@ -115,10 +127,8 @@ class PlanRequest:
     smallest_weight: float | None = None
     separation: float | None = None
     expected: Mixture | None = None
-    forgiving: bool = False
-    refine: bool | Refinement | None = None
     choose_components: bool = False
-    needs_sketch: bool = False
+    covariance_type: str = FULL
 
     def __post_init__(self) -> None:
         def keep(name: str, value: object) -> None:
@@ -141,94 +151,109 @@ class PlanRequest:
             keep("n_blocks", whole_number(self.n_blocks, "n_blocks", FEWEST_BLOCKS))
             if self.n_blocks > MOST_BLOCKS:
                 raise InvalidInput(
-                    f"n_blocks must be at most {MOST_BLOCKS:,}, got {self.n_blocks:,}: every block "
-                    "is compared with every other one; some hundred will do"
+                    "must be at most {most}",
+                    argument="n_blocks",
+                    value=self.n_blocks,
+                    remedy="every block is compared with every other one; some hundreds are enough",
+                    facts={"most": MOST_BLOCKS},
                 )
             if self.n_rows is not None and self.n_blocks > self.n_rows:
                 raise InvalidInput(
-                    f"n_blocks must be at most the {self.n_rows:,} {self.units}, "
-                    f"got {self.n_blocks:,}: use fewer blocks, or leave n_blocks out"
+                    f"must be at most the {{most}} {self.units}",
+                    argument="n_blocks",
+                    value=self.n_blocks,
+                    remedy="use fewer blocks, or leave {n_blocks} out",
+                    facts={"most": self.n_rows},
                 )
-        keep("needs_sketch", self.needs_sketch or self.choose_components)
+        covariance_structure(self.covariance_type)
         self._check_expectations()
-        if self.forgiving and self.by_hand:
-            raise InvalidInput(
-                "forgiving is for what the method chooses: leave alpha or n_blocks open, or leave "
-                "forgiving out"
-            )
 
     def _check_expectations(self) -> None:
-        stated = {
-            "separation": self.separation is not None,
-            "expected": self.expected is not None,
-            "forgiving": self.forgiving,
-        }
-        given = [name for name, is_given in stated.items() if is_given]
-        if len(given) > 1:
-            raise InvalidInput(f"{' and '.join(given)} exclude each other: give one of them")
+        if self.separation is not None and self.expected is not None:
+            raise InvalidInput(
+                "and {expected} exclude each other",
+                argument="separation",
+                remedy="give one of them",
+            )
         if self.expected is None:
             return
         shape, wanted = self.expected.means.shape, (self.n_components, self.n_features)
         if shape != wanted:
             raise InvalidInput(
-                f"expected must be a mixture of {wanted[0]} components in {wanted[1]} dimensions, "
-                f"got {shape[0]} in {shape[1]}"
+                f"must be a mixture of {wanted[0]} component{'s' * (wanted[0] > 1)} and "
+                f"{wanted[1]} column{'s' * (wanted[1] > 1)}",
+                argument="expected",
+                value=shape,
             )
         if not (self.expected.weights > 0).all():
             raise InvalidInput(
-                f"expected must have no empty component, got weights "
-                f"{self.expected.weights.tolist()}: leave the empty ones out"
+                "must have no empty component",
+                argument="expected",
+                value=self.expected.weights.tolist(),
+                remedy="leave the empty ones out",
             )
 
     @property
     def expected_separation(self) -> float | None:
-        """Deviations between the nearest two means, as stated or of the mixture expected."""
+        """Return the deviations between the nearest two means: as stated, or of `expected`."""
         return self.separation if self.expected is None else separation_of(self.expected)
 
     @property
     def budget(self) -> Budget:
-        """The promise."""
+        """Return the total budget, as one object."""
         return Budget(self.epsilon, self.delta)
 
     @property
     def units(self) -> str:
-        """What is counted: "rows" or "persons"."""
+        """Name what is counted: "rows" or "persons"."""
         return f"{self.unit}s"
 
     @property
     def components_in_words(self) -> str:
-        """How many components are asked for: "3", or "up to 8"."""
+        """Say how many components are asked for: "3", or "up to 8"."""
         return f"{'up to ' * self.choose_components}{self.n_components}"
 
     @property
     def automatic(self) -> bool:
-        """Whether alpha and blocks are both left to the method."""
+        """Check whether alpha and blocks are both left to the method."""
         return self.alpha is None and self.n_blocks is None
 
     @property
     def by_hand(self) -> bool:
-        """Whether alpha and blocks are both set."""
+        """Check whether alpha and blocks are both set."""
         return self.alpha is not None and self.n_blocks is not None
 
     @property
-    def refines(self) -> bool:
-        """Whether the method is to choose a refinement."""
-        if self.refine is None:
-            return self.alpha is None
-        return self.refine is True
-
-    @property
-    def refinement(self) -> Refinement | None:
-        """The refinement to be taken as it is, if one was given."""
-        return self.refine if isinstance(self.refine, Refinement) else None
-
-    @property
     def rows(self) -> int:
-        """n, where it must be known."""
+        """Return the number of rows, or raise where none is given."""
         if self.n_rows is None:
-            raise InvalidInput("n_rows must be given: a plan is made for a number of rows")
+            raise InvalidInput(
+                "must be given", argument="n_rows", remedy="a plan is made for a number of rows"
+            )
         return self.n_rows
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: all fields but those that a plan states itself."""
+        left = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        for name in _STATED_BY_PLAN:
+            del left[name]
+        return left | {"expected": None if self.expected is None else self.expected.to_dict()}
+
+    @classmethod
+    def from_form(cls, form: Form, **stated: Any) -> PlanRequest:
+        """Read a request back, given the fields that its plan states.
+
+        Raises `InvalidInput` if a field is missing or breaks a rule.
+        """
+        names = [f.name for f in dataclasses.fields(cls) if f.name not in _STATED_BY_PLAN]
+        left = {name: form.of(name) for name in names}
+        if left["expected"] is not None:
+            left["expected"] = Mixture.from_dict(dict(form.part("expected").data))
+        if left["smallest_weight"] is not None:
+            left["smallest_weight"] = form.number("smallest_weight")
+        left["choose_components"] = form.flag("choose_components")
+        return cls(**left, **stated)
+
     def but(self, **changes: object) -> PlanRequest:
-        """The same request with some answers changed."""
+        """Return this request with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]

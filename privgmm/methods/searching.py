@@ -1,8 +1,8 @@
-"""Searching for the least that will do, on round numbers: what is searched is what is printed.
+"""Search for the smallest number that is enough, on the round numbers that are printed.
 
-Rows for an epsilon, an epsilon for rows, an alpha for both: each answer undoes the other only if
-all of them are taken from the same numbers. These are the numbers of three digits at most, in
-steps of a hundredth or less (`round_number`); no answer needs to be rounded when it is shown.
+Rows for an epsilon and an epsilon for rows are inverse to each other only if both are found on the
+same numbers. These are numbers of three digits at most, in steps of a hundredth or less
+(`round_number`), so no answer has to be rounded when it is shown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 __all__ = [
-    "as_told",
+    "as_text",
     "first_step",
     "first_step_near",
     "round_number",
@@ -26,7 +26,7 @@ _LEADS = (*range(100, 200), *range(200, 500, 2), *range(500, 1000, 5))
 
 
 def round_number(step: int) -> float:
-    """The round number of a step; step 0 is 1, and every 350 steps are a factor of ten.
+    """Return the round number of a step; step 0 is 1, and every 350 steps are a factor of ten.
 
     >>> [round_number(step) for step in (-350, 0, 1, 100, 101, 250, 350 * 4 + 2)]
     [0.1, 1.0, 1.01, 2.0, 2.02, 5.0, 10200.0]
@@ -37,7 +37,7 @@ def round_number(step: int) -> float:
 
 
 def step_above(value: float) -> int:
-    """The first step whose round number is not below a positive value.
+    """Find the first step whose round number is not below a positive value.
 
     >>> round_number(step_above(0.5)), round_number(step_above(42_170))
     (0.5, 42200.0)
@@ -49,7 +49,7 @@ def step_above(value: float) -> int:
 
 
 def step_below(value: float) -> int:
-    """The last step whose round number is not above a positive value.
+    """Find the last step whose round number is not above a positive value.
 
     >>> round_number(step_below(0.5)), round_number(step_below(42_170))
     (0.5, 42000.0)
@@ -59,7 +59,7 @@ def step_below(value: float) -> int:
 
 
 def rounded_up(value: float) -> float:
-    """The next round number; what is infinite stays so.
+    """Round up to a round number; infinity stays infinity.
 
     >>> rounded_up(293_869_800.0), rounded_up(math.inf)
     (294000000.0, inf)
@@ -67,10 +67,10 @@ def rounded_up(value: float) -> float:
     return round_number(step_above(value)) if math.isfinite(value) else value
 
 
-def as_told(value: float) -> str:
-    """A number for people; all digits of a round number.
+def as_text(value: float) -> str:
+    """Write a number for people, with all digits of a round number.
 
-    >>> as_told(42_200.0), as_told(0.476), as_told(294e6), as_told(math.inf)
+    >>> as_text(42_200.0), as_text(0.476), as_text(294e6), as_text(math.inf)
     ('42,200', '0.476', '2.94e+08', 'none')
     """
     if not math.isfinite(value):
@@ -79,7 +79,7 @@ def as_told(value: float) -> str:
 
 
 def first_step(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The smallest step in low..high from which `holds` is true, None if it is not at high.
+    """Find the smallest step in low..high from which `holds` is true, None if it is not at high.
 
     >>> first_step(0, 100, lambda step: step * step >= 50)
     8
@@ -96,7 +96,7 @@ def first_step(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
 
 
 def first_step_near(guess: int, low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """`first_step`, quicker where a step near the answer is known.
+    """Find the step of `first_step`, quicker where a step near the answer is known.
 
     >>> first_step_near(11, 0, 100, lambda step: step * step >= 50)
     8

@@ -1,18 +1,19 @@
-"""Method `tight`: the paper's algorithms, with an exact account of their privacy cost."""
+"""Plan method `tight`: the paper's algorithms, with an exact account of their privacy cost."""
 
 from __future__ import annotations
 
 import math
 from typing import ClassVar
 
-from scipy.stats import chi, norm
+import scipy
 
 from privgmm.budget import Budget
-from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import for_curves, refinement_curve, sigmas, too_few_blocks
+from privgmm.errors import InvalidInput, MethodName
+from privgmm.methods import registry
+from privgmm.methods.calibration import for_curves, sigmas, too_few_blocks
 from privgmm.methods.method import Look, Method
 from privgmm.methods.plan import Plan, checked
-from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.methods.request import DEFAULT_ALPHA, WITHIN, PlanRequest, budget_facts
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve, largest_on_private_side
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.noise_levels import covariance_eta
@@ -22,30 +23,32 @@ from privgmm.stages.agreement.scatter import component_weights
 from privgmm.stages.agreement.stage import PickedAgreement, friend_radius
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Stage
 
 __all__ = ["TightMethod"]
 
 _STRAYS = 0.1
-"""Share of blocks that a calibrated test tolerates as strays, when nothing else is known."""
+"""Share of blocks that a calibrated test tolerates as strays; by convention a tenth."""
 _BLOCKS = (100, 200, 400)
+"""Numbers of blocks tried; measured: larger numbers never asked for fewer rows in all."""
 _ALPHAS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+"""Accuracies tried, the best first, on a grid by convention; Algorithm 2 is proved up to one."""
 _BALANCE = 0.7
+"""Smallest weight planned for, in units of 1/k, where the request names none; by convention."""
 
 
 class TightMethod(Method):
-    """Algorithms 1 and 2 as printed, with the exact test, metric and account."""
+    """Plan Algorithms 1 and 2 as printed, with the exact test, metric and account."""
 
     name: ClassVar[str] = "tight"
     title: ClassVar[str] = "Tight"
-    sentence: ClassVar[str] = "the same algorithms, with an exact account of their privacy cost"
+    sentence: ClassVar[str] = "the paper's algorithms, with an exact account of their privacy cost"
     look: ClassVar[Look] = Look("#8E6FD1", "dash", 3.0)
 
     def automatic(self, request: PlanRequest) -> Plan:
-        """The plan with the smallest alpha that the rows are expected to pass.
+        """Make the plan with the smallest alpha that the rows are expected to pass.
 
-        If no alpha up to one passes, the plan that asks for the fewest rows.
+        If no alpha up to one passes, make the plan that asks for the fewest rows.
         """
         self.check(request)
         planned = _with_weights(request)
@@ -58,13 +61,14 @@ class TightMethod(Method):
                 return fewest[1]
         if fewest is None:
             raise InvalidInput(
-                f"no number of blocks lets method {self.name!r} pass within {request.budget}: "
-                "raise epsilon or delta"
+                f"no number of blocks lets {{method_is}} pass within {WITHIN}",
+                remedy="raise {epsilon} or {delta}",
+                facts={"method_is": MethodName(self.name), **budget_facts(request.budget)},
             )
         return fewest[1]
 
     def cheapest(self, request: PlanRequest) -> Plan:
-        """The number of blocks that asks for the fewest rows."""
+        """Make the plan whose number of blocks asks for the fewest rows."""
         self.check(request)
         found = self._fewest(_with_weights(request))
         if found is None:
@@ -75,7 +79,7 @@ class TightMethod(Method):
         best: tuple[float, Plan] | None = None
         for t in _BLOCKS if request.n_blocks is None else (request.n_blocks,):
             try:
-                plan = self.calibrated(request.but(n_rows=None, n_blocks=t), request.refinement)
+                plan = self.calibrated(request.but(n_rows=None, n_blocks=t))
             except InvalidInput:
                 # too few blocks for this budget: larger numbers follow
                 continue
@@ -84,8 +88,8 @@ class TightMethod(Method):
                 best = needed, plan
         return best
 
-    def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
-        """One block is picked; the test tolerates a tenth of the blocks as strays."""
+    def calibrated(self, request: PlanRequest) -> Plan:
+        """Calibrate a test that tolerates a tenth of the blocks as strays; one block is picked."""
         self.check(request)
         budget, k, d = request.budget, request.n_components, request.n_features
         t = self.default_blocks(request) if request.n_blocks is None else request.n_blocks
@@ -93,12 +97,11 @@ class TightMethod(Method):
         miss = request.beta / (3 * k)
         member = math.ceil(t / 2) + 1
         reach = math.floor((1 - _STRAYS) * t) - member
-        base = refinement_curve(refinement)
         rest = for_curves(budget, misrounding_chance(k, d))
         candidates = []
         for sigma in map(float, sigmas(max(reach, 1))):
             theta = DiscreteGaussian(sigma).upper_point(budget.delta)
-            fixed = base + gaussian_curve(sigma)
+            fixed = gaussian_curve(sigma)
             if theta + 1.65 * sigma <= reach and fixed.epsilon(rest.delta) < rest.epsilon:
                 candidates.append((sigma, theta, fixed))
         if not candidates:
@@ -116,30 +119,25 @@ class TightMethod(Method):
             space=space,
             smallest_weight=request.smallest_weight,
         )
-        stages: tuple[Stage, ...] = (stage,) if refinement is None else (stage, refinement)
-        return checked(Plan(self.name, budget, k, d, stages))
+        return checked(Plan(request, (stage,)))
 
-    def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
-        """Agreement, then refinement if there is one."""
-        stage = PickedAgreement.from_form(form, n_components, n_features)
-        refine = form.optional("refine")
-        return (stage,) if refine is None else (stage, Refinement.from_form(refine))
+    def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
+        """Read the one stage."""
+        form.absent("refine")
+        return (PickedAgreement.from_form(form, request.n_components, request.n_features),)
 
     def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """At the usual promise, for a few shapes."""
+        """List plans at the default budget, for a few numbers of components and columns."""
         shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
         return tuple(
             self.calibrated(
-                PlanRequest(
-                    n_components=k, n_features=d, alpha=0.5, n_blocks=200, method=self.name
-                ),
-                None,
+                PlanRequest(n_components=k, n_features=d, alpha=0.5, n_blocks=200, method=self.name)
             )
             for k, d in shapes
         )
 
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:  # noqa: ARG002 - one is enough
-        """Few blocks and a lavish promise, so that changed blocks show."""
+        """List one plan of few blocks and a large budget, so that changed blocks show."""
         request = PlanRequest(
             n_components=2,
             n_features=1,
@@ -149,11 +147,11 @@ class TightMethod(Method):
             n_blocks=41,
             method=self.name,
         )
-        return (self.calibrated(request, None),)
+        return (self.calibrated(request),)
 
 
 def _with_weights(request: PlanRequest) -> PlanRequest:
-    """The request with the smallest weight that is planned for where it names none."""
+    """Add the smallest weight that is planned for, where the request names none."""
     k, smallest = request.n_components, request.smallest_weight
     if k == 1:
         return request.but(smallest_weight=None)
@@ -164,7 +162,7 @@ def _with_weights(request: PlanRequest) -> PlanRequest:
 def _mask(
     budget: Budget, alpha: float, miss: float, k: int, d: int, fixed: RenyiCurve
 ) -> tuple[PaperSpace, float]:
-    """Noise levels for alpha, and the gamma they afford.
+    """Find the noise levels for alpha, and the gamma they afford.
 
     The picked block's own distance tau comes off alpha first; tau follows from gamma, so two
     rounds are made.
@@ -173,8 +171,8 @@ def _mask(
     for _ in range(2):
         left = (1 + alpha) / (1 + friend_radius(gamma)) - 1
         space = PaperSpace(
-            eta_weight=left / float(norm.isf(miss / 2)),
-            eta_mean=left / float(chi.isf(miss, d)),
+            eta_weight=left / float(scipy.stats.norm.isf(miss / 2)),
+            eta_mean=left / float(scipy.stats.chi.isf(miss, d)),
             eta_cov=covariance_eta(d, left, miss),
         )
 
@@ -183,3 +181,6 @@ def _mask(
 
         gamma = largest_on_private_side(price, budget.epsilon, 1e-14, 1.0)
     return space, gamma
+
+
+registry.register(TightMethod())

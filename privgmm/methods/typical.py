@@ -1,7 +1,8 @@
-"""The mixture that a request is about: the one it expects, or one as good as any it might mean.
+"""Choose the mixture that a request is about: the one it expects, or a typical one.
 
-Forecasts are made at a mixture, because overlap decides them. A request that states none means any
-mixture of its separation; of such mixtures a typical one is taken, the same for the same request.
+Forecasts are made at a mixture, because overlap decides them. A request that states no mixture
+means any mixture of its separation. Of such mixtures a typical one is taken, and equal requests get
+equal ones.
 """
 
 from __future__ import annotations
@@ -25,19 +26,23 @@ __all__ = [
 ]
 
 ERROR_FACTOR = 1.5
-"""A forecast at the very mixture is right within this factor, where components are found at all."""
+"""A forecast at the true mixture is right within this factor, where components are found at all;
+measured, a study repeats it."""
 
 SEPARATION = 4.0
-"""Standard deviations between the nearest two means, where a request says nothing."""
+"""Deviations between the nearest two means, where a request says nothing; by convention."""
 _BALANCE = 0.7
-"""The smallest weight, in units of 1/k, where a request says nothing."""
+"""The smallest weight, in units of 1/k, where a request says nothing; by convention."""
 _CONDITION = 2.0
+"""Condition number of the covariances of a typical mixture; by convention."""
 _DRAWN = 15
+"""Random mixtures of which the typical one is the median in width; by convention an odd number."""
 _NEAR = 2.5
+"""Separation below which errors of random mixtures differ twice as much, as measured."""
 
 
 def expected_mixture(request: PlanRequest) -> Mixture:
-    """What the rows are expected to come from, or a typical mixture of the stated separation."""
+    """Return the mixture that is expected, or a typical one of the stated separation."""
     if request.expected is not None:
         return request.expected
     k = request.n_components
@@ -48,11 +53,11 @@ def expected_mixture(request: PlanRequest) -> Mixture:
 
 @functools.lru_cache(maxsize=64)
 def typical_mixture(k: int, d: int, separation: float, smallest: float) -> Mixture:
-    """Of a few random mixtures, the one that is neither wide nor narrow for its separation.
+    """Choose the random mixture that is neither wide nor narrow for its separation.
 
-    How wide it is, against the distance of its nearest two components, is what a forecast depends
-    on most after that distance itself, and what differs most between random mixtures: of five
-    components on a line two are bound to be near each other, and the rest far away.
+    A forecast depends most on the distance of the nearest two components, and next on the width of
+    the whole compared with that distance. The width also differs most between random mixtures: of
+    five components on a line two are bound to be near each other, and the rest far away.
     """
     weights = component_weights(k, None if k == 1 else smallest)
     shapes = [
@@ -71,11 +76,11 @@ def typical_mixture(k: int, d: int, separation: float, smallest: float) -> Mixtu
 
 
 def mixtures_differ_by(mixture: Mixture) -> float:
-    """Within which factor errors of most random mixtures of its separation lie around its own.
+    """Return the factor within which errors of most mixtures of its separation lie around its own.
 
-    Measured on mixtures of unequal weights and shapes. Two components differ little, unless they
-    overlap so much that the shapes decide. More of them lie in many ways: on a line or in a plane
-    the nearest two may be anything between a fair and a tiny part of the whole.
+    Measured on mixtures of unequal weights and shapes. Pairs of components differ little, unless
+    they overlap so much that the shapes decide. Three or more lie in many ways: on a line or in a
+    plane the distance of the nearest two may be a fair or a tiny part of the whole.
     """
     k, d = mixture.n_components, mixture.n_features
     if k == 1:
@@ -87,7 +92,7 @@ def mixtures_differ_by(mixture: Mixture) -> float:
 
 
 def whole_of(mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of all components together."""
+    """Compute the mean and covariance of all components together."""
     mean = mixture.weights @ mixture.means
     gaps = mixture.means - mean
     spread = mixture.covariances + gaps[:, :, None] * gaps[:, None, :]

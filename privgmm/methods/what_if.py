@@ -1,15 +1,14 @@
-"""What if? Rows, epsilon or alpha that a release would take, and what it would give, without data.
+"""Answer what-if questions without data: rows, epsilon or alpha that a release takes, its error.
 
 Every question is a `PlanRequest`; its method answers. `paper` and `tight` answer by the law of well
-separated block fits (`scatter`), and ignore overlap between components, which asks for more rows.
+separated block fits (`scatter`). They ignore overlap between components, which asks for more rows.
 `lifted` and `sketch` answer for the mixture that the request expects, or for a typical one of the
 separation it states: overlap is part of their forecasts. An expected error comes with a band
 (`Prospect.error_band`) in which the median error of many releases should lie.
 
-One question has one answer, whichever way it is asked: `rows_for` at an epsilon is at most n
-exactly if `epsilon_for` n rows is at most that epsilon, and likewise for `alpha_for` of methods
-that promise an alpha. All three are found on the same round numbers (`searching`), in steps of a
-hundredth or less.
+The answers are consistent: `rows_for` at an epsilon is at most n exactly if `epsilon_for` n rows is
+at most that epsilon. So is `alpha_for` of methods that promise an alpha. All three are found on the
+same round numbers (`searching`), in steps of a hundredth or less.
 """
 
 from __future__ import annotations
@@ -40,28 +39,29 @@ __all__ = [
     "feasible",
     "prospect",
     "rows_for",
-    "rows_told",
+    "rows_stated",
 ]
 
 
 _BY_HAND = 1.25
-"""A plan that asks for so much more than its method's best was set by hand."""
+"""A plan that asks for more than this multiple of its method's rows was set by hand; a convention,
+above the steps of every method's grid of rows."""
 
 LEAST_EPSILON, MOST_EPSILON = 1e-4, 20.0
-"""Between these an epsilon is looked for: what needs less than the least is told the least."""
+"""Range in which an epsilon is searched, by convention; requests that need less get the least."""
 
 
 def rows_for(request: PlanRequest) -> float:
-    """The fewest rows at which the method releases in 95 % of runs; infinite if it never does."""
+    """Find the fewest rows that release in 95 % of runs; infinite if no number does."""
     return registry.get(request.method).fewest_rows(request)
 
 
-def rows_told(plan: Plan, usual: float, n_rows: int | None = None) -> float:
-    """Rows to tell of a plan, wherever one is told them.
+def rows_stated(plan: Plan, usual: float, n_rows: int | None = None) -> float:
+    """Choose the rows to state for a plan, at every place that states them.
 
-    That is what its method takes with its other choices open, the number that the planner names
-    too. Only where blocks and alpha set by hand ask for clearly more than that, and for more than
-    there is, it is what this plan takes: a plan made for many rows may well need many.
+    Usually that is what its method takes with its other choices open, as the planner states too.
+    Where blocks and alpha set by hand ask for clearly more than that, and for more than there is,
+    it is what this plan takes: a plan made for many rows may need many.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def rows_told(plan: Plan, usual: float, n_rows: int | None = None) -> float:
 
 
 def feasible(request: PlanRequest) -> bool:
-    """Whether the request's rows are enough: at least `rows_for`."""
+    """Check whether the request's rows are enough: at least `rows_for`."""
     return registry.get(request.method).enough(request)
 
 
 def epsilon_for(request: PlanRequest) -> float:
-    """The smallest epsilon at which the rows release; infinite beyond `MOST_EPSILON`."""
+    """Find the smallest epsilon at which the rows release; infinite beyond `MOST_EPSILON`."""
 
     def holds(step: int) -> bool:
         return feasible(request.but(epsilon=round_number(step)))
@@ -93,24 +93,24 @@ def epsilon_for(request: PlanRequest) -> float:
 
 
 def alpha_for(request: PlanRequest) -> float:
-    """The smallest alpha that the rows can promise; infinite if none up to the method's limit."""
+    """Find the smallest alpha that the rows can promise; infinite beyond the method's limit."""
     return registry.get(request.method).alpha_for(request)
 
 
 def error_for(request: PlanRequest) -> float:
-    """The least error that the rows allow: what the method promises, or what it expects."""
+    """Forecast the least error that the rows allow: as the method promises, or expects it."""
     return registry.get(request.method).error_for(request)
 
 
 def prospect(request: PlanRequest) -> Prospect:
-    """Chance of a release and error to expect at the request's rows."""
+    """Forecast chance and error of a release at the request's rows."""
     return registry.get(request.method).prospect(request)
 
 
 def along_rows(
     request: PlanRequest, rows: Sequence[float], *, enough: float | None = None
 ) -> tuple[Prospect, ...]:
-    """Chances and errors at many numbers of rows, from one search for a plan.
+    """Forecast chances and errors at many numbers of rows, from one search for a plan.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exact sums of real numbers: fixed-point integers.
+"""Sum real numbers exactly, as fixed-point integers.
 
 A contribution is rounded to a multiple of a public unit, so sums are integers: the same for any
 order, chunking and number of workers, and noise can be added to them without floating point.
@@ -18,12 +18,13 @@ __all__ = [
 ]
 
 _SUM_BITS, _FINEST_BITS = 60, 30
+"""Bits of a sum, of 63: the rest is for noise. Units are no finer than 2^-30, by choice."""
 _MOST_UNITS = 1 << 44
-"""With more, integers would be so coarse that rounding shows."""
+"""From here on a unit would be 2^-15 or coarser, and rounding would show."""
 
 
 def fixed_point_scale(n_units: int) -> int:
-    """Units per one of the fixed-point integers: a power of two, from the public n alone.
+    """Choose the units per one of the fixed-point integers: a power of two, from the public n.
 
     No contribution is much larger than one, so sums stay below 2^61 and leave room for noise.
 
@@ -37,12 +38,12 @@ def fixed_point_scale(n_units: int) -> int:
 
 
 def fixed_scale(n_persons: int) -> float:
-    """The same as a float, which holds powers of two exactly."""
+    """Return `fixed_point_scale` as a float, which holds powers of two exactly."""
     return float(fixed_point_scale(max(n_persons, 1)))
 
 
 def rounded_sensitivity(sensitivity: float, unit: float, size: int) -> float:
-    """How far replacing a person moves `size` integer sums, in L2.
+    """Bound how far replacing a person moves `size` integer sums, in L2.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Expectations under a mixture, by points that stand for it.
+"""Compute expectations under a mixture, by points that stand for it.
 
 What a stage expects of rows that follow a public mixture is a sum over points, the same every
 time, so that results repeat to the last bit. Nothing here is drawn, and no row is looked at.
@@ -10,9 +10,9 @@ import functools
 import math
 
 import numpy as np
+import scipy
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from privgmm.arrays import Array, frozen
 from privgmm.mixture import Mixture
@@ -20,13 +20,15 @@ from privgmm.mixture import Mixture
 __all__ = ["points_of", "scores", "wave_moments"]
 
 _POINTS = 1 << 13
+"""Choice: points in all; sums over them are good to three digits or four."""
 _FEWEST_BITS, _MOST_BITS = 7, 12
+"""Of the points per component, before each gets its mirror image: 128 to 4,096."""
 
 
 @functools.lru_cache(maxsize=16)
 def _normal_points(d: int, bits: int) -> Array:
-    """2^(bits+1) points (N, d) with mean zero and covariance I, spread like a normal law."""
-    sobol = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
+    """Make 2^(bits+1) points (N, d) with mean zero and covariance I, spread like a normal law."""
+    sobol = scipy.stats.qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
     half = ndtri(np.clip(sobol.random_base2(bits), 1e-12, 1 - 1e-12))
     points = np.concatenate([half, -half])
     root = np.linalg.cholesky(points.T @ points / len(points))
@@ -34,13 +36,13 @@ def _normal_points(d: int, bits: int) -> Array:
 
 
 def points_of(mixture: Mixture, n_points: int = _POINTS) -> tuple[Array, Array]:
-    """About `n_points` points (N, d) and their weights (N,), which stand for a mixture in sums.
+    """Make about `n_points` points (N, d) and weights (N,) that stand for a mixture in sums.
 
     Means and covariances of each component are exact; the rest is as good as points are many.
     """
     d = mixture.n_features
     bits = math.ceil(math.log2(max(n_points / (2 * mixture.n_components), 1)))
-    # enough to tell all directions from each other
+    # enough to distinguish all directions
     least = max(_FEWEST_BITS, math.ceil(math.log2(4 * d)))
     points = _normal_points(d, min(max(bits, least), max(_MOST_BITS, least)))
     rows = np.concatenate(
@@ -50,7 +52,7 @@ def points_of(mixture: Mixture, n_points: int = _POINTS) -> tuple[Array, Array]:
 
 
 def wave_moments(mixture: Mixture, frequencies: Array, rows: Array, values: Array) -> Array:
-    """Expectations (2 m, P) of cosines and sines of the waves times what each point contributes.
+    """Compute expectations (2 m, P) of cosines and sines of waves, times what points contribute.
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ def wave_moments(mixture: Mixture, frequencies: Array, rows: Array, values: Arra
 
 
 def scores(mixture: Mixture, rows: Array) -> Array:
-    """Derivative (n, P) of the log density at rows (n, d), in the mixture's local coordinates.
+    """Differentiate the log density at rows (n, d) in the mixture's local coordinates: (n, P).
 
     Those of a component are its log-weight, its mean in units of its own spread, and the
     logarithm M of its covariance relative to itself (``L exp(M) L'``), as svec: the upper triangle

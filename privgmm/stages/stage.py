@@ -1,24 +1,25 @@
-"""What a stage is: one thing done to private rows, under one price.
+"""What a stage is: one thing done to confidential rows, under one price.
 
 A stage is a frozen description. It says its price; it prepares, without noise, what it needs from
-the rows; what it prepared is drawn, with noise, once; and it tells in words what it does. The
-ledger hears of a release between the two calls, so that nothing can be drawn that was not written
-down: the order is part of the types, not a habit.
+the rows; what it prepared is drawn, with noise, once; and it says in words what it does. The ledger
+is written between the two calls, so that nothing can be drawn that was not written down: the order
+is part of the types, not a habit.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, IntArray
+from privgmm.budget import Unit
 from privgmm.data.engines import Engine, Threads, Watch
 from privgmm.data.people import People
-from privgmm.errors import InvalidInput
+from privgmm.errors import InvalidInput, Problem
 from privgmm.learners.learner import Learner
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
@@ -28,28 +29,61 @@ from privgmm.stages.standard_errors import StandardErrors
 __all__ = [
     "Bottom",
     "Drawn",
-    "Number",
     "Prepared",
     "Progress",
     "Published",
     "RowSums",
-    "Scene",
     "Stage",
+    "StageView",
     "Work",
 ]
 
 Progress = Callable[[int, int], None]
-"""Told (done, total); raising from it cancels."""
+"""Called with (done, total); raising from it cancels."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bottom:
-    """The symbol ⊥: a test did not pass, and nothing about the rows is shown."""
+    """The symbol ⊥: a test did not pass, and nothing about the rows is published.
+
+    Parameters
+    ----------
+    reason : str
+        Why, as a sentence, from what the stage published: anyone may read it. ``{column}`` stands
+        for the name of the column that it is about.
+    column : int or None
+        Which column that is, from 0.
+    """
+
+    reason: str = "A differentially private test did not pass."
+    column: int | None = None
+
+    def why(self, columns: Sequence[str] = ()) -> str:
+        """Name the column in the reason, by its position if the columns have no names."""
+        if self.column is None:
+            return self.reason
+        named = repr(columns[self.column]) if columns else str(self.column + 1)
+        return self.reason.format(column=named)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StageView:
+    """What one stage saw: for the curator's eyes only. CONFIDENTIAL.
+
+    A stage that has nothing to show gives this one; others give a subclass with what they saw.
+    """
+
+    def hint(self, take: Callable[[IntArray], Array]) -> str | None:  # noqa: ARG002 - most have none
+        """Say what stands in the way of a release and what to try; None if nothing does.
+
+        `take` gives rows of the table by their positions.
+        """
+        return None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Work:
-    """What a stage works on and with. NOT private.
+    """What a stage works on and with. CONFIDENTIAL.
 
     Parameters
     ----------
@@ -63,7 +97,7 @@ class Work:
         Where blocks are fitted.
     progress : Progress or None
     watch : Watch or None
-        Told of each step of what takes long.
+        Called at each step of what takes long.
     kept : dict
         Exact sums that a later stage may need again, by what they are sums of; see `once`.
     """
@@ -77,7 +111,7 @@ class Work:
     kept: dict[Any, Any] = dataclasses.field(default_factory=dict)
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """What `compute` gives, computed once for each key; the key names all it depends on."""
+        """Compute something once for each key; the key names all it depends on."""
         if key not in self.kept:
             self.kept[key] = compute()
         return self.kept[key]
@@ -85,71 +119,70 @@ class Work:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Drawn:
-    """What a stage gave.
+    """The public value of a stage, and the curator's view of it.
 
     Parameters
     ----------
     value : object or Bottom
         Public from now on.
-    seen : object
-        What only the curator may look at. NOT private.
+    view : StageView
+        What only the curator may look at. CONFIDENTIAL.
     """
 
     value: Any
-    seen: Any = None
+    view: StageView = dataclasses.field(default_factory=StageView)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Published:
     """A mixture that a last stage publishes, with what else it can say about it.
+
+    A `Release` is one of these with its budget, plan and record. A new fact is a field here: the
+    stage that knows it fills it in, and the schema of receipts names it.
 
     Parameters
     ----------
     mixture : Mixture
-    sketch : object or None
-        The noisy sketch it was found in, if there is one; public too.
+        Components in random order.
+    sketch : PrivateSketch or None
+        The noisy sketch it was found in, where the method takes one.
     misfit : float or None
-        How badly a mixture of so many components explains the rows: about standard normal if it
-        is right.
+        How badly a mixture of this number of components explains that sketch, in standard
+        deviations: beyond 5 it does not. None without a sketch.
     floored : bool
-        Whether a component is so narrow that it cannot be told apart from a single value. Widths
-        are kept at a hundredth of the spread of all rows, at least.
+        Whether a component is so narrow that it cannot be distinguished from a single value.
+        Widths are kept at a hundredth of the spread of all rows, at least.
     standard_errors : StandardErrors or None
-        Of the mixture's numbers, where they are known.
-    choice : object or None
-        How the number of components was chosen, where it was left open.
+        Of the mixture's numbers, for sampling and noise together; None where they are not known.
+    choice : Choice or None
+        Which numbers of components were tried and how well each does, where the plan left the
+        number open.
     """
 
     mixture: Mixture
-    sketch: Any = None
+    sketch: Any = dataclasses.field(default=None, repr=False)
     misfit: float | None = None
     floored: bool = False
-    standard_errors: StandardErrors | None = None
-    choice: Any = None
+    standard_errors: StandardErrors | None = dataclasses.field(default=None, repr=False)
+    choice: Any = dataclasses.field(default=None, repr=False)
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain values of what was published, for JSON; the sketch has its own."""
+        facts: dict[str, Any] = {"mixture": self.mixture.to_dict()}
+        if self.misfit is not None:
+            facts |= {"misfit": self.misfit, "floored": self.floored}
+        for name in ("standard_errors", "choice"):
+            if (fact := getattr(self, name)) is not None:
+                facts[name] = fact.to_dict()
+        return facts
 
 
 class Prepared(Protocol):
-    """A stage with everything at hand but the noise."""
+    """A stage whose exact statistics are computed; no noise has been drawn."""
 
     def draw(self, source: NoiseSource) -> Drawn:
-        """Draw the noise and give the public value, or `Bottom`. Costs the stage's price."""
+        """Draw the noise and return the public value, or `Bottom`. Costs the stage's price."""
         ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Scene:
-    """One step of a stage that can be shown: a key for the picture, and its name."""
-
-    key: str
-    label: str
-
-
-class Number(NamedTuple):
-    """A number that a scene shows: what it is called, its value as text, and what it means."""
-
-    label: str
-    value: str
-    meaning: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -159,7 +192,7 @@ class RowSums:
     Parameters
     ----------
     multiplier : float
-        Gaussian noise of so many sensitivities is added.
+        Gaussian noise of this many sensitivities is added.
     move : callable(rows (2, d)) -> float
         How far replacing the first of two rows by the second moves the sums, in units of the
         sensitivity that the noise covers; at most one, or the price is wrong.
@@ -168,7 +201,7 @@ class RowSums:
     scale : float
         How far from zero rows still count for something, for random rows to try as well.
     persons : callable(first (m, d), second (m', d)) -> float, optional
-        The same for a person with m rows who is replaced by one with m' rows.
+        How far replacing a person with m rows by one with m' rows moves the sums.
     """
 
     multiplier: float
@@ -179,14 +212,14 @@ class RowSums:
 
 
 class Stage(abc.ABC):
-    """One thing done to private rows, under one price."""
+    """One thing done to confidential rows, under one price."""
 
     kind: ClassVar[str]
     """What the stage is called in lists and errors."""
 
     @property
     def n_blocks(self) -> int | None:
-        """How many blocks it deals rows into; None if it deals none."""
+        """Number of blocks that it deals rows into; None if it deals none."""
         return None
 
     @property
@@ -196,13 +229,13 @@ class Stage(abc.ABC):
 
     @abc.abstractmethod
     def price(self) -> Price:
-        """What it costs, from its own numbers alone.
+        """Compute what it costs, from its own numbers alone.
 
-        Raises `PrivGMMError` if they do not belong to a private mechanism at all.
+        Raises `PrivGMMError` if they do not belong to a differentially private mechanism.
         """
 
     def check(self, work: Work) -> None:  # noqa: B027 - most stages take any rows
-        """Raise `InvalidInput` if the stage is not meant for so many rows or columns.
+        """Raise `InvalidInput` if the stage is not meant for these rows or columns.
 
         Asked of every stage before the first of them draws: an error in the middle would lose
         what was paid for.
@@ -221,34 +254,40 @@ class Stage(abc.ABC):
 
     @abc.abstractmethod
     def sentences(self) -> list[str]:
-        """What it does, in plain words."""
-
-    @abc.abstractmethod
-    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
-        """Its steps in the film; fewer if it ended in a refusal."""
+        """Say in plain words what it does."""
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Its fields of a plan, as plain numbers for JSON."""
+        """Return its fields of a plan, as plain values for JSON."""
 
     def least_units(self) -> int:
-        """The fewest rows (or persons) with which it can run at all."""
+        """Return the fewest rows (or persons) with which it can run at all."""
         return 1
 
+    def shortage(self, n_units: int, unit: Unit) -> Problem | None:
+        """Say why the stage cannot run on this number of rows or persons; None if it can."""
+        least = self.least_units()
+        if n_units >= least:
+            return None
+        return Problem(
+            f"{{given}} {unit}s are too few for this plan, which needs {{least}}",
+            facts={"given": n_units, "least": least},
+        )
+
     def rows_needed(self, probability: float = 0.95) -> float:  # noqa: ARG002 - most never refuse
-        """Rows at which it goes on to the next stage with this probability."""
+        """Estimate the rows at which it goes on to the next stage with this probability."""
         return float(self.least_units())
 
     def pass_probability(self, n_rows: float) -> float:
-        """The chance that it goes on to the next stage, from so many rows."""
+        """Estimate the chance that it goes on to the next stage, from `n_rows` rows."""
         return float(n_rows >= self.least_units())
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:  # noqa: ARG002 - few take sums
-        """The noisy sums that it takes from all rows; none if its price does not rest on sums."""
+        """List the noisy sums that it takes from all rows; none if its price rests on no sums."""
         return ()
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:  # noqa: ARG002 - see below
-        """Privacy losses (n,) of all its noise, drawn in the worst case that its price allows.
+        """Draw privacy losses (n,) of all its noise, in the worst case that its price allows.
 
         Raises `InvalidInput` for a stage that has no Rényi account, or does not draw them.
         """

@@ -1,4 +1,4 @@
-"""How far the numbers of a mixture may be off: standard errors, as a value.
+"""Hold the standard errors of a mixture's numbers, as a value.
 
 Fits and refinement know the covariance of their errors in a mixture's *local coordinates*: per
 component the logarithm of its weight, its mean in its own units, and the logarithm of its
@@ -20,6 +20,7 @@ __all__ = ["StandardErrors"]
 
 _FIELDS = ("weights", "means", "covariances", "mean_covariances")
 _DIGITS = 6
+"""Convention: significant digits written; an error needs no more."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class StandardErrors:
     covariances : array (k, d, d)
         Entry by entry.
     mean_covariances : array (k, d, d)
-        Covariance of the errors of each mean: for ellipses around it.
+        Covariance of the errors of each mean, from which ellipses around it are drawn.
     well_specified : bool
         False where no such mixture explains the rows. Then the errors say how far another sample
         and other noise would move the numbers, not how far the rows are from such a mixture.
@@ -61,7 +62,7 @@ class StandardErrors:
     def from_local(
         cls, weights: Array, roots: Array, covariance: Array, *, well_specified: bool = True
     ) -> StandardErrors:
-        """By the delta method, from the covariance of errors in local coordinates.
+        """Apply the delta method to the covariance of errors in local coordinates.
 
         Parameters
         ----------
@@ -103,7 +104,7 @@ class StandardErrors:
         )
 
     def deviations(self, covariances: Array) -> Array:
-        """Standard errors (k, d) of the standard deviations, for covariances (k, d, d).
+        """Compute the standard errors (k, d) of the deviations, for covariances (k, d, d).
 
         That of a root is the error of the variance over twice the root.
         """
@@ -112,7 +113,7 @@ class StandardErrors:
 
     @property
     def meaning(self) -> str:
-        """What they stand for, in a sentence."""
+        """What the errors stand for, as a sentence."""
         if self.well_specified:
             return "They allow for the sampling of the rows and for the privacy noise."
         return (
@@ -122,13 +123,13 @@ class StandardErrors:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for JSON, with six digits: nobody needs more of an error."""
+        """Return plain lists, for JSON, with six digits: an error needs no more."""
         arrays = {name: _short(getattr(self, name)).tolist() for name in _FIELDS}
         return {**arrays, "well_specified": self.well_specified}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> StandardErrors:
-        """What `to_dict` wrote."""
+        """Read back what `to_dict` wrote."""
         if not (isinstance(data, dict) and data.keys() >= {*_FIELDS, "well_specified"}):
             raise InvalidInput(
                 f"standard errors need a JSON object of {', '.join(_FIELDS)} and well_specified"
@@ -150,6 +151,6 @@ class StandardErrors:
 
 
 def _short(values: Array) -> Array:
-    """Rounded to a few significant digits."""
+    """Round to `_DIGITS` significant digits."""
     rounded = [float(f"{value:.{_DIGITS}g}") for value in values.ravel().tolist()]
     return np.reshape(rounded, values.shape)

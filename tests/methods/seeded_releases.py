@@ -1,6 +1,6 @@
 """Seeded releases of a fixed set of plans, written down: a change of layout must not move a bit.
 
-``python -m tests.methods.seeded_releases`` writes the file anew. Do that only when numbers are
+``python -m tests.methods.seeded_releases`` writes the file again. Do that only when numbers are
 meant to change, and say so in the commit. `tests/methods/test_seeded_releases.py` compares.
 """
 
@@ -19,16 +19,16 @@ import numpy as np
 from privgmm import (
     EM,
     Mixture,
-    MixtureBatch,
     Outcome,
     Plan,
     PrivateGaussianMixture,
-    Refinement,
     Release,
     best_plan,
     calibrate,
     release,
 )
+from privgmm.mixture import MixtureBatch
+from privgmm.stages.agreement.stage import AgreementView
 
 __all__ = ["CASES", "FILE", "machine", "record"]
 
@@ -46,7 +46,7 @@ LINE = Mixture([0.5, 0.5], [[-5.0], [5.0]], [[[1.0]], [[2.0]]])
 
 @dataclasses.dataclass(frozen=True)
 class Same:
-    """A learner that finds one mixture in whatever it is given: all blocks agree."""
+    """Fit the same mixture to any block, so that all blocks agree."""
 
     mixture: Mixture
 
@@ -54,7 +54,7 @@ class Same:
     def n_components(self) -> int:
         return self.mixture.n_components
 
-    def fit_blocks(self, blocks: Any, *, rng: Any = None) -> MixtureBatch:  # noqa: ARG002 - nothing is drawn
+    def fit_blocks(self, blocks: Any, *, rng: Any = None) -> MixtureBatch:
         t, m = len(blocks), self.mixture
         return MixtureBatch(
             np.tile(m.weights, (t, 1)),
@@ -86,16 +86,8 @@ def _estimated(model: PrivateGaussianMixture) -> Outcome:
     return outcome
 
 
-STEPS = Refinement((40.0, 60.0), (5.0, 3.5))
-
 CASES: dict[str, Callable[[], Outcome]] = {
     "lifted, auto": lambda: release(TARGET.sample(40_000, rng=1), _auto(TARGET, 40_000), rng=11),
-    "lifted, auto, no refinement": lambda: release(
-        TARGET.sample(40_000, rng=1), _auto(TARGET, 40_000, refine=False), rng=12
-    ),
-    "lifted, forgiving": lambda: release(
-        TARGET.sample(120_000, rng=2), _auto(TARGET, 120_000, forgiving=True, epsilon=4.0), rng=13
-    ),
     "lifted, separation": lambda: release(
         TARGET.sample(60_000, rng=2), _auto(TARGET, 60_000, separation=5.0), rng=14
     ),
@@ -112,9 +104,6 @@ CASES: dict[str, Callable[[], Outcome]] = {
     ),
     "lifted, by hand": lambda: release(
         TARGET.sample(90_000, rng=8), _set("lifted", TARGET, n_blocks=300), rng=20
-    ),
-    "lifted, by hand, refined": lambda: release(
-        TARGET.sample(90_000, rng=8), _set("lifted", TARGET, n_blocks=300, refine=STEPS), rng=21
     ),
     "lifted, refused": lambda: release(
         TARGET.sample(9_000, rng=9), _set("lifted", TARGET, n_blocks=300), rng=22
@@ -136,9 +125,9 @@ CASES: dict[str, Callable[[], Outcome]] = {
         rng=26,
         learner=Same(TARGET),
     ),
-    "tight, all agree, refined, persons": lambda: release(
+    "tight, all agree, persons": lambda: release(
         TARGET.sample(6_000, rng=1),
-        _set("tight", TARGET, n_blocks=200, refine=STEPS),
+        _set("tight", TARGET, n_blocks=200),
         rng=27,
         learner=Same(TARGET),
         groups=_groups(6_000, 4_000),
@@ -161,11 +150,26 @@ CASES: dict[str, Callable[[], Outcome]] = {
         groups=_groups(30_000, 29_000),
     ),
     "estimator": lambda: _estimated(PrivateGaussianMixture(2, method="lifted", random_state=3)),
+    "sketch": lambda: release(
+        TARGET.sample(40_000, rng=1), _auto(TARGET, 40_000, method="sketch"), rng=32
+    ),
+    "sketch, few rows": lambda: release(
+        TARGET.sample(2_000, rng=1), _auto(TARGET, 2_000, method="sketch"), rng=33
+    ),
+    "sketch, d=1": lambda: release(
+        LINE.sample(6_000, rng=5), _auto(LINE, 6_000, method="sketch"), rng=34
+    ),
+    "sketch, k=3, d=3": lambda: release(
+        THREE.sample(30_000, rng=1), _auto(THREE, 30_000, method="sketch"), rng=35
+    ),
+    "sketch, estimator, open k, tied": lambda: _estimated(
+        PrivateGaussianMixture("auto", max_components=3, covariance_type="tied", random_state=6)
+    ),
 }
 
 
 def machine() -> dict[str, str]:
-    """What decides the last bits: the processor and the libraries that compute."""
+    """Name what decides the last bits: the processor and the numerical libraries."""
     cpu = Path("/proc/cpuinfo")
     models = [
         line.partition(":")[2].strip()
@@ -180,18 +184,24 @@ def machine() -> dict[str, str]:
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
-    """All that a release says and decides, as numbers that keep every bit."""
+    """Record all that a release says and decides, as numbers that keep every bit."""
     result = outcome.result
-    return {
+    said: dict[str, Any] = {
         "result": result.to_dict(),
         "entry": result.entry,
         "spent": result.plan.spent().to_dict(),
-        "votes": " ".join(map(str, outcome.curator.votes.tolist())),
-        "statistic": outcome.curator.statistic,
-        "noisy_statistic": outcome.curator.noisy_statistic,
-        "coarse": None if outcome.curator.coarse is None else outcome.curator.coarse.to_dict(),
         "released": isinstance(result, Release),
     }
+    if result.plan.stages[0].n_blocks is not None:
+        view = outcome.curator.view(AgreementView)
+        said |= {
+            "votes": " ".join(map(str, outcome.curator.votes.tolist())),
+            "statistic": view.verdict.statistic,
+            "noisy_statistic": view.verdict.noisy_statistic,
+        }
+        if isinstance(view.coarse, Mixture):
+            said["coarse"] = view.coarse.to_dict()
+    return said
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from privgmm.methods.method import Outlook
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.agreement.votes import friend_counts
 from tests.methods.sketch.test_method import worst_errors
 
@@ -42,7 +43,7 @@ def looked_ahead(method: str, truth: Mixture, k: int, n: int = N) -> tuple[Outlo
 
 
 def released(truth: Mixture, request: PlanRequest, runs: int) -> list[Mixture]:
-    """What came out of so many seeded runs, each on rows of its own."""
+    """Return the mixtures released in a number of seeded runs, each on rows of its own."""
     plan = plan_for(request).plan
     found = (
         release(truth.sample(request.rows, rng=7_000 + seed), plan, rng=seed).result
@@ -52,7 +53,7 @@ def released(truth: Mixture, request: PlanRequest, runs: int) -> list[Mixture]:
 
 
 def agrees(chance: float, passed: int, runs: int) -> bool:
-    """Whether so many passed runs are within four standard errors of the chance.
+    """Check whether the number of passed runs is within four standard errors of the chance.
 
     The chance itself is off a little: a simulation of few blocks.
     """
@@ -92,7 +93,7 @@ def test_chances_rise_with_separation_and_rows() -> None:
     def chance(separation: float, n: int) -> float:
         truth = random_mixture(2, 2, separation=separation, rng=3)
         plan = plan_for(PlanRequest(n_components=2, n_features=2, n_rows=N, method="lifted")).plan
-        return agreement_chance(plan.agreement, truth, n)
+        return agreement_chance(plan.stage(Agreement), truth, n)
 
     by_separation = [chance(separation, N) for separation in (2.0, 3.5, 6.0)]
     assert by_separation == sorted(by_separation)
@@ -105,10 +106,10 @@ def test_chances_rise_with_separation_and_rows() -> None:
 
 
 def test_fits_of_more_rows_scatter_less_while_components_stay_apart() -> None:
-    """The distances of larger blocks, by a factor, are those of larger blocks themselves."""
+    """Scaled distances of small blocks are those of large blocks."""
     truth = well_separated(2, 2, rng=5)
     plan = plan_for(PlanRequest(n_components=2, n_features=2, n_rows=N, method="lifted")).plan
-    stage = plan.agreement
+    stage = plan.stage(Agreement)
     learner = stage.fitter(None)
     small, large = (
         learner.fit_blocks(truth.sample(60 * rows, rng=rows).reshape(60, rows, 2), rng=1)

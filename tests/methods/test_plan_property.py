@@ -13,27 +13,21 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import chi
 
 from privgmm.errors import InvalidInput
-from privgmm.methods import tight
-from privgmm.methods.lifted import cores
+from privgmm.methods import cores, tight
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
 from privgmm.privacy.curves import ORDERS
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.stage import AveragedAgreement
-from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.refinement.noisy_moments import Refinement
+from tests.plans import refined
 
 COUNTS: dict[str, int] = {"paper": 3_000, "tight": 120, "lifted": 80}
-"""So many in every run of the tests. `make audit` draws ten thousand, evenly."""
+"""Plans per method in every run of the tests. `make audit` draws ten thousand, evenly."""
 
 
 def random_plan(method: str, rng: np.random.Generator) -> Plan | None:
-    """A plan with random parameters; None if the promise cannot be kept with so few blocks."""
-    refine = None
-    if method != "paper" and rng.random() < 0.5:
-        steps = int(rng.integers(1, 4))
-        multipliers = tuple(float(m) for m in np.exp(rng.uniform(1, 6, steps)))
-        refine = Refinement(multipliers, (4.0,) * steps)
+    """Make a plan with random parameters; None if the blocks are too few for the budget."""
     epsilon, delta = float(np.exp(rng.uniform(-4, 3))), float(10 ** rng.uniform(-12, -1.5))
     try:
         return calibrate(
@@ -45,7 +39,6 @@ def random_plan(method: str, rng: np.random.Generator) -> Plan | None:
             n_components=int(rng.integers(1, 9)),
             n_features=int(rng.integers(1, 9)),
             n_blocks=int(np.exp(rng.uniform(math.log(5), math.log(1000)))),
-            refine=refine,
             separation=float(np.exp(rng.uniform(0, 3))),
         )
     except InvalidInput as problem:
@@ -66,7 +59,7 @@ def within_budget(plan: Plan) -> bool:
 
 
 def quick_eta(n_features: int, alpha: float, miss: float) -> float:
-    """About the noise for accuracy alpha: the price of a plan does not ask where eta is from."""
+    """Approximate the noise for accuracy alpha: the price of a plan holds for any eta."""
     return alpha / (2 * float(chi.isf(miss, (n_features + 1) * (n_features + 2) / 2)))
 
 
@@ -116,13 +109,13 @@ def test_noisy_counts_and_sums_cost_what_dp_accounting_says(
         n_components=2,
         n_features=2,
         n_blocks=300,
-        refine=refine,
     )
-    assert isinstance(plan.agreement, AveragedAgreement)
-    still = dataclasses.replace(plan.agreement.test, radius=1e-12)
-    free = plan.but(dataclasses.replace(plan.agreement, test=still, eta=1e6), *plan.stages[1:])
+    plan = refined(plan, refine)
+    stage = plan.stage(AveragedAgreement)
+    still = dataclasses.replace(stage.test, radius=1e-12)
+    free = plan.but(dataclasses.replace(stage, test=still, eta=1e6), *plan.stages[1:])
     accountant = RdpAccountant(orders=ORDERS.tolist())
-    for multiplier in (plan.agreement.test.sigma, *steps):
+    for multiplier in (stage.test.sigma, *steps):
         accountant.compose(dp_event.GaussianDpEvent(multiplier))
     assert free.spent().epsilon == pytest.approx(accountant.get_epsilon(delta), rel=1e-6)
     assert free.spent().epsilon < plan.spent().epsilon
@@ -133,11 +126,11 @@ def test_the_price_of_a_threshold_is_its_tail() -> None:
     plan = calibrate(
         "lifted", epsilon=1.0, delta=1e-6, alpha=1.0, n_components=1, n_features=2, n_blocks=200
     )
-    assert isinstance(plan.test, AgreementTest)
-    law = DiscreteGaussian(plan.test.sigma)
-    for lower in range(1, plan.test.threshold):
-        test = dataclasses.replace(plan.test, threshold=plan.test.threshold - lower)
-        spent = plan.but(dataclasses.replace(plan.agreement, test=test)).spent()
+    stage = plan.stage(AveragedAgreement)
+    law = DiscreteGaussian(stage.test.sigma)
+    for lower in range(1, stage.test.threshold):
+        test = dataclasses.replace(stage.test, threshold=stage.test.threshold - lower)
+        spent = plan.but(dataclasses.replace(stage, test=test)).spent()
         tail = float(law.probabilities[law.support >= test.threshold].sum())
         assert spent.delta == pytest.approx(max(tail, 1e-6), rel=1e-12)
         assert not plan.budget.covers(spent) or tail <= 1e-6

@@ -13,6 +13,7 @@ from benchmarks.release import PROBLEM, errors, labelled_fit
 from privgmm import Mixture, Plan, Refusal, Release, best_plan, dist_gmm, release
 from privgmm.arrays import Array
 from privgmm.data.datasets import random_mixture
+from privgmm.stages.agreement.stage import Agreement, AgreementView
 
 
 def problem_plan(n: int) -> Plan:
@@ -20,7 +21,7 @@ def problem_plan(n: int) -> Plan:
 
 
 def run(truth: Mixture, n: int, plan: Plan, runs: range) -> tuple[Array, Array, int]:
-    """Errors of the releases and of labelled fits, (r, 3) each, and how many were refused."""
+    """Compute errors of releases and of labelled fits, (r, 3) each, and count refusals."""
     found, floor, refused = [], [], 0
     for seed in runs:
         rows, labels = truth.sample_with_labels(n, rng=10_000 + seed)
@@ -55,12 +56,15 @@ def test_a_hundred_thousand_rows_are_nearly_as_good_as_no_privacy() -> None:
     ids=["shifted", "scaled", "sheared"],
 )
 def test_units_do_not_matter(matrix: Array, shift: tuple[float, float]) -> None:
-    """The same rows in other units, to condition number 1e8: same verdict, same mixture."""
+    """Rows in other units, to condition number 1e8, have the same verdict and the same mixture."""
     rows = PROBLEM.sample(40_000, rng=77)
     plan = problem_plan(40_000)
     here = release(rows, plan, rng=5)
     there = release(rows @ matrix.T + np.array(shift), plan, rng=5)
-    assert here.curator.statistic == there.curator.statistic
+    assert (
+        here.curator.view(AgreementView).verdict.statistic
+        == there.curator.view(AgreementView).verdict.statistic
+    )
     assert isinstance(here.result, Release)
     assert isinstance(there.result, Release)
     mapped = here.result.mixture.transformed(matrix, shift)
@@ -75,7 +79,10 @@ def test_any_linear_map_leaves_the_votes_alone() -> None:
     matrix = turn @ np.diag([1e3, 1e-3]) @ turn.T @ np.array([[1.0, 2.0], [0.0, 1.0]])
     here = release(rows, plan, rng=6)
     there = release(rows @ matrix.T, plan, rng=6)
-    assert here.curator.statistic == there.curator.statistic
+    assert (
+        here.curator.view(AgreementView).verdict.statistic
+        == there.curator.view(AgreementView).verdict.statistic
+    )
     assert isinstance(there.result, Release)
     whitened = errors(PROBLEM.transformed(matrix, np.zeros(2)), there.result.mixture)
     assert np.all(np.array(whitened) < [0.05, 0.10, 0.02])
@@ -110,7 +117,7 @@ def test_the_problem_in_full(
 
 @pytest.mark.study
 def test_overlap_never_gives_a_wrong_mixture_in_silence() -> None:
-    """Means two deviations apart, 200 runs: whatever is released is within 3 alpha."""
+    """Means two deviations apart, 200 runs: every release is within 3 alpha."""
     n, far = 100_000, 0
     plan = problem_plan(n)
     for seed in range(200):
@@ -118,8 +125,8 @@ def test_overlap_never_gives_a_wrong_mixture_in_silence() -> None:
         result = release(truth.sample(n, rng=seed), plan, rng=seed).result
         if isinstance(result, Release):
             far += (
-                dist_gmm(truth, result.mixture) > 3 * plan.alpha
-                or max(errors(truth, result.mixture)) > 3 * plan.alpha
+                dist_gmm(truth, result.mixture) > 3 * plan.stage(Agreement).alpha
+                or max(errors(truth, result.mixture)) > 3 * plan.stage(Agreement).alpha
             )
     assert far == 0
 

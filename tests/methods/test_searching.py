@@ -1,11 +1,11 @@
-"""Round numbers: printed as they are, dense, and found again; the first step that will do."""
+"""Round numbers: printed as they are, dense, and found again; the first step that is enough."""
 
 from __future__ import annotations
 
 import math
 
 from privgmm.methods.searching import (
-    as_told,
+    as_text,
     first_step,
     first_step_near,
     round_number,
@@ -51,8 +51,8 @@ def test_a_round_number_is_told_with_all_its_digits() -> None:
     for step in range(-600, 3000):
         number = round_number(step)
         if number == int(number) or number < 100:
-            assert float(as_told(number).replace(",", "")) == number
-    assert as_told(math.inf) == "none"
+            assert float(as_text(number).replace(",", "")) == number
+    assert as_text(math.inf) == "none"
 
 
 def test_the_first_step_is_found_from_any_guess() -> None:

@@ -18,7 +18,7 @@ SAME_MACHINE = KEPT["machine"] == machine()
 
 
 def differences(kept: Any, now: Any, place: str = "") -> list[str]:
-    """Where two records differ: in any bit, or on another processor by more than rounding."""
+    """List where two records differ: in any bit, or on another processor by more than rounding."""
     if isinstance(kept, dict) and isinstance(now, dict):
         found = (
             [f"{place}: {sorted(kept.keys() ^ now.keys())}"] if kept.keys() != now.keys() else []

@@ -16,9 +16,11 @@ from privgmm.audit import run_audit
 from privgmm.cli.main import main
 from privgmm.errors import InvalidInput
 from privgmm.methods.planner import best_plan, calibrate, plan_for
+from privgmm.methods.registry import BUILT_IN
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import along_rows, epsilon_for, prospect, rows_for
 from privgmm.records.receipt import make_receipt, verify_receipt
+from privgmm.stages.agreement.stage import Agreement
 from tests.methods.toy import ToyMethod
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +40,7 @@ def asked(n: int) -> PlanRequest:
 
 
 def test_it_is_listed_once_and_goes_again(toy: ToyMethod) -> None:
-    assert methods.names() == (*methods.METHODS, "toy")
+    assert methods.names() == (*BUILT_IN, "toy")
     with pytest.raises(InvalidInput, match="already"):
         methods.register(toy)
     methods.unregister("toy")
@@ -57,7 +59,7 @@ def test_it_is_planned_priced_and_read_back() -> None:
     by_hand = calibrate(
         "toy", epsilon=4.0, delta=1e-6, alpha=1.0, n_components=2, n_features=2, n_blocks=150
     )
-    assert by_hand.n_blocks == 150
+    assert by_hand.stage(Agreement).n_blocks == 150
     assert "Method toy: 120 blocks" in plan.explain()
 
 
@@ -80,7 +82,7 @@ def test_it_releases_and_its_receipt_verifies() -> None:
 
 
 def test_the_estimator_takes_it() -> None:
-    model = PrivateGaussianMixture(2, epsilon=4.0, method="toy", refine=False, random_state=1)
+    model = PrivateGaussianMixture(2, epsilon=4.0, method="toy", random_state=1)
     model.fit(TRUTH.sample(60_000, rng=1))
     assert model.released_
     assert model.plan_ is not None

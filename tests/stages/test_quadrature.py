@@ -60,7 +60,7 @@ def test_mean_scores_are_zero() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_wave_moments_are_the_sums_over_all_points(d: int) -> None:
-    """Waves are evaluated at half of the points, and tell what all of them would."""
+    """Waves are evaluated at half of the points, and give the sums over all of them."""
     rng = np.random.default_rng(d)
     roots = np.tril(rng.normal(size=(3, d, d))) + 1.5 * np.eye(d)
     mixture = Mixture(

@@ -25,7 +25,7 @@ def small_covariance() -> np.ndarray:
 
 
 def flat(value: float, *, well_specified: bool = True) -> StandardErrors:
-    """Of one component in one column, all the same."""
+    """Make the errors of one component in one column, all equal."""
     line, square, cube = (np.full((1,) * size, value) for size in (1, 2, 3))
     return StandardErrors(line, square, cube, cube, well_specified)
 

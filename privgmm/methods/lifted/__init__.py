@@ -1,9 +1,5 @@
-"""Method `lifted`: average the blocks that agree, mask the mean, refine on all rows.
+"""Plan method `lifted`: average the blocks that agree, mask the mean, refine on all rows.
 
 `expectations` says what block fits a plan may count on, `cores` finds the tests that such fits
 pass, and `method` chooses among them.
 """
-
-from privgmm.methods.lifted.method import LiftedMethod
-
-__all__ = ["LiftedMethod"]

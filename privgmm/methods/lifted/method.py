@@ -1,12 +1,13 @@
-"""The method itself: which blocks, which test, which mask and which refinement for so many rows.
+"""Plan method `lifted`: choose blocks, test, mask and refinement for a number of rows.
 
-The law of the block fits comes from `scatter`, which ignores overlap between components; the
-search leaves a margin for that.
+The law of the block fits comes from `scatter`, which ignores overlap between components. The search
+leaves a margin for that.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,16 +16,21 @@ import numpy as np
 
 from privgmm.arrays import Array
 from privgmm.budget import Budget
-from privgmm.errors import InvalidInput
-from privgmm.methods.calibration import for_curves, refinement_curve, sigmas, too_few_blocks
-from privgmm.methods.lifted.cores import LARGEST_RADIUS, averaged, best_core, component_gap
-from privgmm.methods.lifted.expectations import (
+from privgmm.methods import registry
+from privgmm.methods.calibration import for_curves, no_plan, sigmas, too_few_blocks
+from privgmm.methods.cores import (
+    LARGEST_RADIUS,
     Core,
+    averaged,
+    best_cores,
+    component_gap,
+    upper_point,
+)
+from privgmm.methods.lifted.expectations import (
     Expectation,
     cheapest_core,
     expected_cores,
     expecting,
-    forgiving_expectations,
     usual_expectations,
 )
 from privgmm.methods.method import Look, Method, Prospect
@@ -34,7 +40,6 @@ from privgmm.methods.searching import rounded_up
 from privgmm.methods.typical import ERROR_FACTOR, expected_mixture, mixtures_differ_by
 from privgmm.mixture import Mixture
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
-from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.public_grid import misrounding_chance
@@ -49,18 +54,23 @@ from privgmm.stages.stage import Stage
 __all__ = ["LiftedMethod"]
 
 _ALPHAS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
+"""Accuracies of the mask that are tried; a grid by convention."""
 _FEWEST_BLOCKS, _MOST_BLOCKS, _BLOCK_CHOICES = 40, 1000, 14
+"""Numbers of blocks that are tried: least, most, and how many between them; by convention."""
 _LIKELY_BLOCKS = 300
+"""Numbers of blocks near this are tried first: it decides the time of a search, not its answer."""
 _ROWS_PER_DECADE = 24
+"""Resolution of the search for rows: steps of 10 %."""
 _DECADES = (2, 20)
+"""Powers of ten between which rows are searched; by convention beyond every table."""
 _LOOKED_AHEAD = 4
-"""So many steps of the grid of rows, a factor of 1.47: see `_fewest`."""
+"""Further steps of the grid, a factor of 1.47 in rows, that must have a plan too: see `_fewest`."""
 _SEPARATION = 4.0
-"""Standard deviations between the nearest two means, where a calibrated plan is told nothing."""
+"""Deviations between the nearest two means, where a request states none; by convention."""
 _STRAYS = 0.1
-"""Share of blocks that a calibrated test tolerates as strays, when nothing else is known."""
+"""Share of blocks that a calibrated test tolerates as strays; by convention a tenth."""
 _RELIANCE = 0.85
-"""How much of the gap between components a plan counts on: fits scatter in that too."""
+"""Share of the gap between components that a plan counts on, as in `Expectation.reliance`."""
 
 _SHAPES = (
     # k, d, t, m, M, G: labels unambiguous (2 m + M >= 2 t + 2) or not, steep ramps and gentle
@@ -68,6 +78,7 @@ _SHAPES = (
     (2, 1, 31, 23, 23, 23),
     (2, 2, 31, 17, 20, 15),
 )
+"""Cores that every audit attacks: one for each kind of core, of few blocks."""
 _MORE_SHAPES = (
     (1, 2, 30, 18, 22, 22),
     (1, 3, 24, 14, 14, 14),
@@ -78,7 +89,7 @@ _MORE_SHAPES = (
     (3, 1, 40, 28, 28, 28),
     (3, 2, 31, 17, 30, 25),
 )
-_LAVISH = Budget(2.0, 1e-2)
+"""Cores that a thorough audit attacks too, with more columns, components and blocks."""
 
 
 class LiftedMethod(Method):
@@ -86,34 +97,32 @@ class LiftedMethod(Method):
 
     name: ClassVar[str] = "lifted"
     title: ClassVar[str] = "Lifted"
-    sentence: ClassVar[str] = "averages all blocks that agree, for the fewest rows"
+    sentence: ClassVar[str] = "averages all blocks that agree, then refines on all rows"
     look: ClassVar[Look] = Look("#D55E00", "solid", 4.0)
     largest_alpha: ClassVar[float] = math.inf
     error_is_promised: ClassVar[bool] = False
-    takes_forgiving: ClassVar[bool] = True
     plans_only_for_enough: ClassVar[bool] = True
 
     # ----------------------------------------------------------------------------- planning
 
     def automatic(self, request: PlanRequest) -> Plan:
-        """The plan of least expected final error among those expected to release."""
+        """Find the plan of least expected final error among those expected to release."""
         self.check(request)
         plan = _first_plan(request)
         if plan is None and request.automatic and self.feasible(request):
-            # forecasts are simulated, and may happen to be poor for just so many rows: a plan for
-            # fewer does too
+            # forecasts are simulated, and may happen to be poor at exactly this number of rows: a
+            # plan for fewer rows releases from these too
             plan = _first_plan(request.but(n_rows=int(self.rows_for(request))))
         if plan is not None:
             return plan
-        raise InvalidInput(
-            f"no plan is expected to release {request.n_components} components in "
-            f"{request.n_features} dimensions from {request.rows} {request.units} within "
-            f"{request.budget}: raise epsilon or delta, bring more {request.units}, or use "
-            "calibrate to try anyway"
+        raise no_plan(
+            request,
+            f"raise {{epsilon}} or {{delta}}, bring more {request.units}, or use calibrate to try "
+            "anyway",
         )
 
-    def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
-        """The test tolerates a tenth of the blocks as strays.
+    def calibrated(self, request: PlanRequest) -> Plan:
+        """Calibrate a test that tolerates a tenth of the blocks as strays; there is no refinement.
 
         Components that do not match must clear ``c tau``, so tau is kept to what components
         `separation` deviations apart, less a margin for their scatter, can clear.
@@ -126,81 +135,66 @@ class LiftedMethod(Method):
         friends = math.floor((1 - _STRAYS) * t)
         counts = np.where(np.arange(t) < friends, friends, 1)
         best: AveragedAgreement | None = None
-        base = refinement_curve(refinement)
         rest = _for_curves(request)
-        for sigma in map(float, sigmas(max(friends - t / 2, 1))):
-            theta = DiscreteGaussian(sigma).upper_point(budget.delta)
-            if (base + gaussian_curve(sigma)).epsilon(rest.delta) >= rest.epsilon:
-                continue
-            for close in (False, True) if k > 1 else (False,):
-                found = best_core(counts, sigma, theta, 1.65, close=close)
-                if found is None:
-                    continue
+        quiet = [
+            sigma
+            for sigma in map(float, sigmas(max(friends - t / 2, 1)))
+            if gaussian_curve(sigma).epsilon(rest.delta) < rest.epsilon
+        ]
+        thetas = [upper_point(sigma, budget.delta) for sigma in quiet]
+        ways = (False, True) if k > 1 else (False,)
+        tests = [best_cores(counts, quiet, thetas, close=close) for close in ways]
+        for found in itertools.chain.from_iterable(zip(*tests, strict=True)):
+            if found is not None:
                 widest = LARGEST_RADIUS
                 if k > 1:
                     clear = _RELIANCE * component_gap(separation)
                     widest = min(widest, clear / required_separation(found[0], k))
-                stage = averaged(request, found[0], refinement, alpha=alpha, largest_radius=widest)
+                stage = averaged(request, found[0], alpha=alpha, largest_radius=widest)
                 if best is None or stage.tau > best.tau:
                     best = stage
         if best is None:
             raise too_few_blocks(budget, t)
-        return checked(_plan(request, best, refinement))
+        return checked(Plan(request, (best,)))
 
-    def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
-        """Agreement, then refinement if there is one."""
-        stage = AveragedAgreement.from_form(form, n_components, n_features)
+    def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
+        """Read the agreement, then the refinement if there is one."""
+        stage = AveragedAgreement.from_form(form, request.n_components, request.n_features)
         refine = form.optional("refine")
         return (stage,) if refine is None else (stage, Refinement.from_form(refine))
 
     # ------------------------------------------------------------------------------ what if
 
     def feasible(self, request: PlanRequest) -> bool:
-        """Whether these rows are no fewer than `rows_for`, which need not be known to the end."""
+        """Check whether these rows are at least `rows_for`, without a full search for that."""
         if not request.automatic:
             return super().feasible(request)
         found = _fewest(request.but(n_rows=None), at_hand=request.rows)
         return found is not None and _grid_rows(found[1]) <= request.rows
 
     def rows_for(self, request: PlanRequest) -> float:
-        """Rows at which it releases in 95 % of runs; alpha is whatever they allow."""
+        """Find the rows at which it releases in 95 % of runs; alpha is what they allow."""
         if request.by_hand:
-            return self.calibrated(request.but(n_rows=None), request.refinement).rows_needed()
+            return self.calibrated(request.but(n_rows=None)).rows_needed()
         found = _fewest(request.but(alpha=None, n_blocks=None, n_rows=None))
         return math.inf if found is None else float(_grid_rows(found[1]))
 
     def alpha_for(self, request: PlanRequest) -> float:
-        """The smallest alpha of the masked mixture, before any refinement."""
-        try:
-            return self.automatic(request.but(alpha=None, n_blocks=None, refine=False)).alpha
-        except InvalidInput:
-            return math.inf
+        """Forecast the error: it promises no alpha for what it publishes."""
+        return self.error_for(request)
 
     def error_for(self, request: PlanRequest) -> float:
-        """The error to expect after refinement; infinite if the rows are too few."""
+        """Forecast the error after refinement; infinite if the rows are too few."""
         enough = self.rows_for(request)
         if enough > request.rows:
             return math.inf
         return self.along_rows(request, [request.rows], enough=enough)[0].error
 
-    def least_error(self, request: PlanRequest) -> float:
-        """With the whole budget for refinement, from a start that is as good as given."""
-        weights = _weights(request, _tries(request)[0])
-        found = best_refinement(
-            request.rows,
-            weights,
-            request.n_features,
-            _ALPHAS[0],
-            refinement_curve(None),
-            request.budget,
-        )
-        return math.inf if found is None else found[1].total
-
     def prospect(self, request: PlanRequest) -> Prospect:
-        """Chance of a release and error to expect, by the plan that would be made."""
+        """Forecast chance and error of the plan that would be made."""
         n = request.rows
         free = request.but(alpha=None, n_blocks=None)
-        # a search for the fewest rows takes longer than a look whether these will do
+        # a search for the fewest rows takes longer than a check whether these are enough
         enough = n if self.feasible(free) else self.rows_for(free)
         if not math.isfinite(enough):
             return Prospect(self.name, n, request.epsilon, 0.0, math.inf, None)
@@ -210,11 +204,11 @@ class LiftedMethod(Method):
     def along_rows(
         self, request: PlanRequest, rows: Sequence[float], *, enough: float | None = None
     ) -> tuple[Prospect, ...]:
-        """Chances and errors at many numbers of rows, from one search for a plan.
+        """Forecast chances and errors at many numbers of rows, from one search for a plan.
 
-        The plan is that of the most hopeful expectation, refined anew for more rows: its error
-        was at most about one and a half times that of `automatic` where compared, at a fraction
-        of the time.
+        The plan is that of the most hopeful expectation, with a refinement for each number of
+        rows. Measured: its error was at most about 1.5 times that of `automatic`, at a fraction of
+        the time.
         """
         free = request.but(alpha=None, n_blocks=None)
         fewest = self.rows_for(free) if enough is None else enough
@@ -224,10 +218,10 @@ class LiftedMethod(Method):
         start = self.hopeful(asked)
         if start is None:
             start = self.automatic(asked)
-        return tuple(_prospect(request, _refined_anew(start, n, fewest), n) for n in rows)
+        return tuple(_prospect(request, _with_new_refinement(start, n, fewest), n) for n in rows)
 
     def hopeful(self, request: PlanRequest) -> Plan | None:
-        """The plan of the most hopeful expectation, quicker to find than `automatic`'s."""
+        """Find the plan of the most hopeful expectation, which is quicker than `automatic`."""
         for expectation in _hopeful(request):
             plan = _best(request, expectation)
             if plan is not None:
@@ -237,31 +231,30 @@ class LiftedMethod(Method):
     def _error_at(
         self, plan: Plan, mixture: Mixture, n_rows: int
     ) -> tuple[float, tuple[float, float]]:
-        """After refinement what the noisy moments leave; without one, what the mask promises."""
-        error = refined_error(mixture, n_rows, plan.refine)
-        if plan.refine is None:
-            return plan.alpha, (0.0, plan.alpha + error)
+        """Forecast the error: what a refinement leaves or, without one, what the mask promises."""
+        refinement = _refinement_of(plan)
+        error = refined_error(mixture, n_rows, refinement)
+        if refinement is None:
+            alpha = plan.stage(AveragedAgreement).alpha
+            return alpha, (0.0, alpha + error)
         return error, (error / ERROR_FACTOR, error * ERROR_FACTOR)
 
     # -------------------------------------------------------------------------------- audit
 
     def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """At the usual promise, for a few shapes."""
+        """List plans of the default budget, for a few numbers of components and columns."""
         shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
         return tuple(
             self.calibrated(
-                PlanRequest(
-                    n_components=k, n_features=d, method=self.name, alpha=1.0, n_blocks=200
-                ),
-                None,
+                PlanRequest(n_components=k, n_features=d, method=self.name, alpha=1.0, n_blocks=200)
             )
             for k, d in shapes
         )
 
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """Cores of many shapes: their geometry is attacked, not their price."""
+        """List cores of many shapes: their geometry is attacked, not their price."""
         return tuple(
-            Plan(self.name, _LAVISH, k, d, (self.shaped(t, m, M, G, n_components=k, n_features=d),))
+            Plan(_large_budget(k, d), (self.shaped(t, m, M, G, n_components=k, n_features=d),))
             for k, d, t, m, M, G in _SHAPES + (_MORE_SHAPES if thorough else ())
         )
 
@@ -276,37 +269,43 @@ class LiftedMethod(Method):
         n_features: int,
         radius: float = 0.3,
     ) -> AveragedAgreement:
-        """A stage whose core has a given shape, whatever it costs."""
+        """Build a stage whose core has a given shape, at any price."""
         test = AgreementTest(n_blocks, 1.0, 1.0, 3, member, full, core)
         request = PlanRequest(n_components=n_components, n_features=n_features)
         return averaged(request, test, alpha=1.0, radius=radius)
 
 
-def _plan(request: PlanRequest, stage: AveragedAgreement, refinement: Refinement | None) -> Plan:
-    stages: tuple[Stage, ...] = (stage,) if refinement is None else (stage, refinement)
-    return Plan(LiftedMethod.name, request.budget, request.n_components, request.n_features, stages)
+def _large_budget(k: int, d: int) -> PlanRequest:
+    """Build a request for attacked shapes: their geometry is attacked, prices are not checked."""
+    return PlanRequest(
+        n_components=k, n_features=d, epsilon=2.0, delta=1e-2, method=LiftedMethod.name
+    )
 
 
-def _refined_anew(start: Plan, n_rows: float, enough: float) -> Plan:
-    """A plan at other rows than it was made for, refined anew if there are more."""
+def _refinement_of(plan: Plan) -> Refinement | None:
+    return next((stage for stage in plan.stages if isinstance(stage, Refinement)), None)
+
+
+def _with_new_refinement(start: Plan, n_rows: float, enough: float) -> Plan:
+    """Refine a plan again for more rows than it was made for."""
     if n_rows <= enough:
         return start
-    weights = component_weights(start.n_components, start.smallest_weight)
-    stage, d = start.agreement, start.n_features
+    stage, d = start.stage(AveragedAgreement), start.request.n_features
+    weights = component_weights(stage.n_components, stage.smallest_weight)
     fixed = start.but(stage).curve()
-    found = best_refinement(n_rows, weights, d, start.alpha, fixed, start.budget)
+    found = best_refinement(n_rows, weights, d, stage.alpha, fixed, start.budget)
     return start if found is None else start.but(stage, found[0])
 
 
 def _prospect(request: PlanRequest, plan: Plan, n_rows: float) -> Prospect:
-    """Chance and expected error of a plan, at the mixture that the request is about.
+    """Forecast chance and error of a plan, at the mixture that the request is about.
 
-    Fits of components that overlap scatter like those of fewer rows that do not. Where nothing is
-    stated about the components, the chance is that of components far apart.
+    Fits of components that overlap scatter like fits of fewer rows of components that do not. Where
+    nothing is stated about the components, the chance is that of components far apart.
     """
     mixture, apart = expected_mixture(request), request.expected_separation
     scatter = 1.0 if apart is None else expecting(apart, request.n_features).inflation
-    error = refined_error(mixture, n_rows, plan.refine)
+    error = refined_error(mixture, n_rows, _refinement_of(plan))
     factor = ERROR_FACTOR * (1 if request.expected is not None else mixtures_differ_by(mixture))
     return Prospect(
         LiftedMethod.name,
@@ -320,27 +319,28 @@ def _prospect(request: PlanRequest, plan: Plan, n_rows: float) -> Prospect:
 
 
 def _grid_rows(step: int) -> int:
-    """A round number of rows; the next one is 10 % more."""
+    """Return the round number of rows at a step of the grid; the next one is 10 % more."""
     return int(rounded_up(10 ** (step / _ROWS_PER_DECADE)))
 
 
 @functools.lru_cache(maxsize=512)
 def _fewest(request: PlanRequest, *, at_hand: int | None = None) -> tuple[int, int] | None:
-    """Two steps of the grid of rows between which lie the fewest for which there is a plan.
+    """Find two steps of the grid of rows between which lie the fewest rows that have a plan.
 
-    They are one and the same, unless rows are `at_hand` and it is known before whether these are
-    enough: exactly if the second step has no more. None if no number of rows is enough, or if those
-    at hand are not.
+    The steps are equal, unless rows are `at_hand`: then the search stops as soon as it is known
+    whether these are enough, which they are exactly if the second step has no more. None if no
+    number of rows is enough, or if those at hand are not.
 
-    More rows never do harm, but forecasts are simulated, and happen to be better for some numbers
-    of rows than for slightly larger ones. By the first number at which there is a plan, rows would
-    be told that pass only by such luck; so the next ones must allow a plan too.
+    More rows never harm, but forecasts are simulated, and some numbers of rows happen to have
+    better ones than slightly larger numbers. The first number that has a plan may have it by such
+    luck only, so the next ones on the grid must have one too.
 
-    Nor may it be luck which way the question is asked. At every number of rows, more epsilon allows
-    whatever less does. Which numbers are looked at follows from the answers before: at the first
-    answer that differs between two epsilons, the larger one allows a plan, and the search goes on
-    below; for the smaller one it goes on above. So a larger epsilon never asks for more rows, and
-    rows are enough for an epsilon exactly if they are no fewer than what is found here.
+    The answer must also be consistent between epsilons. At every number of rows, a larger epsilon
+    allows every plan that a smaller one allows. Which numbers are tried next follows from the
+    answers before. At the first answer that differs between two epsilons, the larger one allows a
+    plan, and its search goes on below; that of the smaller one goes on above. So a larger epsilon
+    never asks for more rows, and rows are enough for an epsilon exactly if they are at least what
+    is found here.
     """
 
     def holds(step: int) -> bool:
@@ -350,7 +350,7 @@ def _fewest(request: PlanRequest, *, at_hand: int | None = None) -> tuple[int, i
     low, top = (decade * _ROWS_PER_DECADE for decade in _DECADES)
     if not _allows(request.but(n_rows=_grid_rows(top))):
         return None
-    # up by decades first: few rows are quick to rule out, there being few ways to split them
+    # up by decades first: few rows are quick to rule out, as there are few ways to split them
     high = low
     while high < top and not holds(high):
         low, high = high + 1, high + _ROWS_PER_DECADE
@@ -363,12 +363,12 @@ def _fewest(request: PlanRequest, *, at_hand: int | None = None) -> tuple[int, i
 
 
 def _allows(request: PlanRequest) -> bool:
-    """Whether there is a plan for exactly so many rows."""
+    """Check whether there is a plan for exactly these rows."""
     return any(_fits_budget(request, expectation) for expectation in _hopeful(request))
 
 
 def _first_plan(request: PlanRequest) -> Plan | None:
-    """The best plan of the first expectation that allows any."""
+    """Find the best plan of the first expectation that allows any."""
     for expectation in _tries(request):
         plan = _best(request, expectation)
         if plan is not None:
@@ -377,25 +377,21 @@ def _first_plan(request: PlanRequest) -> Plan | None:
 
 
 def _tries(request: PlanRequest) -> tuple[Expectation, ...]:
-    """What the blocks may be like, in the order in which it is planned for."""
+    """List the expectations of block fits, in the order in which they are tried."""
     apart = request.expected_separation
     if apart is not None:
         return (expecting(apart, request.n_features),)
-    if request.forgiving:
-        return forgiving_expectations(request.n_components)
     return usual_expectations()
 
 
 def _hopeful(request: PlanRequest) -> tuple[Expectation, ...]:
-    """Expectations that decide alone: what a careful one allows, the most hopeful allows too.
+    """Keep the expectations that decide: what a careful one allows, the most hopeful allows too."""
+    return _tries(request)[-1:]
 
-    Forgiving ones are not ordered like that; the last are the likeliest to allow a plan.
-    """
-    if request.expected_separation is not None:
-        return _tries(request)
-    if request.forgiving:
-        return forgiving_expectations(request.n_components)[::-1]
-    return usual_expectations()[-1:]
+
+def _refines(request: PlanRequest) -> bool:
+    """Check whether a refinement follows: an alpha set by hand is the accuracy of the release."""
+    return request.alpha is None
 
 
 def _weights(request: PlanRequest, expectation: Expectation) -> Array:
@@ -408,7 +404,7 @@ def _weights(request: PlanRequest, expectation: Expectation) -> Array:
 
 
 def _block_choices(request: PlanRequest, weights: Array) -> list[int]:
-    """Numbers of blocks worth trying: enough rows per block for the smallest component."""
+    """List numbers of blocks to try: with enough rows per block for the smallest component."""
     if request.n_blocks is not None:
         return [request.n_blocks]
     least = math.ceil(9 * (request.n_features + 1) / float(weights.min()))
@@ -432,20 +428,20 @@ def _cores(
 
 
 def _for_curves(request: PlanRequest) -> Budget:
-    """What of the budget there is to convert curves with."""
+    """Return the budget left to convert curves with."""
     return for_curves(
         request.budget, misrounding_chance(request.n_components, request.n_features + 1)
     )
 
 
 def _fixed_curve(core: Core, eta: float, k: int, d: int) -> RenyiCurve:
-    """What test and mask cost together."""
+    """Price test and mask together."""
     gamma = averaged_move(core.radius, core.move)
     return gaussian_curve(core.test.sigma) + k * LiftedSpace(eta).mask_curve(gamma, d)
 
 
 def _best(request: PlanRequest, expectation: Expectation) -> Plan | None:
-    """The plan of least expected final error that the expected fits pass; None if none does."""
+    """Find the plan of least final error that the expected fits pass; None if there is none."""
     n, budget, k, d = request.rows, _for_curves(request), request.n_components, request.n_features
     weights = _weights(request, expectation)
     planned = request.but(smallest_weight=None if k == 1 else float(weights.min()))
@@ -458,24 +454,25 @@ def _best(request: PlanRequest, expectation: Expectation) -> Plan | None:
             if core is None:
                 continue
             fixed = _fixed_curve(core, eta, k, d)
-            steps, score = request.refinement, alpha
-            if request.refines:
+            last: tuple[Stage, ...] = ()
+            score = alpha
+            if _refines(request):
                 found = best_refinement(n, weights, d, alpha, fixed, budget)
                 if found is None:
                     continue
-                steps, score = found[0], found[1].total
-            elif (fixed + refinement_curve(steps)).epsilon(budget.delta) > budget.epsilon:
+                last, score = (found[0],), found[1].total
+            elif fixed.epsilon(budget.delta) > budget.epsilon:
                 continue
-            # a coarser start and more blocks must earn their keep
+            # among plans of nearly equal error prefer a finer start and fewer blocks
             score *= 1 + 0.01 * alpha + 0.02 * t / _MOST_BLOCKS
             if best is None or score < best[0]:
                 stage = averaged(planned, core.test, alpha=alpha, radius=core.radius)
-                best = score, _plan(planned, stage, steps)
+                best = score, Plan(planned, (stage, *last))
     return None if best is None else best[1]
 
 
 def _fits_budget(request: PlanRequest, expectation: Expectation) -> bool:
-    """Whether `_best` would find a plan."""
+    """Check whether `_best` would find a plan."""
     k, d, budget = request.n_components, request.n_features, _for_curves(request)
     weights = _weights(request, expectation)
     eta = lifted_eta(d, _ALPHAS[-1], request.beta / k)
@@ -488,11 +485,13 @@ def _fits_budget(request: PlanRequest, expectation: Expectation) -> bool:
         if core is None:
             continue
         fixed = _fixed_curve(core, eta, k, d)
-        if request.refines:
+        if _refines(request):
             fits = best_refinement(request.rows, weights, d, _ALPHAS[-1], fixed, budget) is not None
         else:
-            whole = fixed + refinement_curve(request.refinement)
-            fits = whole.epsilon(budget.delta) <= budget.epsilon
+            fits = fixed.epsilon(budget.delta) <= budget.epsilon
         if fits:
             return True
     return False
+
+
+registry.register(LiftedMethod())

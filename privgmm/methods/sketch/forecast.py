@@ -1,7 +1,7 @@
-"""How a sketch will turn out, before any row is looked at: chance of a release, and its error.
+"""Forecast a release by a sketch before any row is looked at: its chance, and its error.
 
-Both are worked out at the mixture that the request is about (`typical`), by the information that
-the sketch and what follows it will have there: so they know about overlap.
+Both are computed at the mixture that the request is about (`typical`). The error follows from the
+information that the sketch and the finish have there, so overlap is part of it.
 
 Notes
 -----
@@ -9,8 +9,8 @@ The error forecast is a median over releases (see `worst_component_error`), stat
 which that median should lie. The information is that of small errors: where components are found,
 it is right within a factor of 1.5 (`ERROR_FACTOR`). Where the sketch cannot place them to within
 their own width, fits run into wrong optima, and the band widens without limit. A request that
-states a separation only, and no mixture, leaves open how the components lie, and that counts for
-more than all else: by up to two orders of magnitude for three or more on a line.
+states a separation only, and no mixture, leaves open how the components lie. That counts for more
+than all else: by up to two orders of magnitude for three or more on a line.
 """
 
 from __future__ import annotations
@@ -50,30 +50,37 @@ from privgmm.stages.stage import Stage, Work
 __all__ = ["FIRST_SHARE", "ErrorForecast", "expected_error", "frame_chance", "sure_to_agree"]
 
 FIRST_SHARE = 0.4
-"""Share of what the frame leaves that the first sketch takes."""
+"""Share of what the frame leaves that the first sketch takes; the finish takes the rest."""
 
 _DIRECTIONS = {2: 14}
-"""Enough for a forecast where a sketch has many more."""
+"""Directions of a forecast, by the number of columns, where a sketch has many more: by convention,
+for the time."""
 
 _SIMULATED_BLOCKS = 120
+"""Blocks that are simulated for a chance; by convention, for the time."""
 _SPARE_ROWS = (4, 6, 9, 14, 24, 40)
-"""Simulated blocks have so many rows more than columns, or fewer than the real ones."""
+"""Rows of simulated blocks beyond the number of columns: the most of these that real blocks have. A
+grid by convention, so that forecasts for many numbers of rows share their fits."""
 _FEW_ENOUGH_COLUMNS = 5
-"""With more, blocks of a mixture scatter at most half as widely again as Gaussian ones."""
+"""With more columns, blocks of a mixture scatter at most `_ALLOWED_FOR` times as widely as Gaussian
+ones."""
 _ALLOWED_FOR = 1.5
+"""Inflation with which a frame of more columns, or of one component, is sure to be found."""
 _SURE = 0.98
-"""An agreement frame that is found less often gives way to histograms."""
+"""An agreement frame that is found less often gives way to histograms; by convention."""
 _SAMPLED_ROWS, _OFFSETS = 4000, 8
+"""Simulated rows, and places where bins may begin, for frames of histograms; by convention."""
 _MASKS = 4000
-"""Simulated masks, divided by the number of columns."""
+"""Simulated masks, divided by the number of columns; by convention."""
 _SEED = 20240611
+"""Any fixed number does: the same question then has the same answer."""
 
 
 # --------------------------------------------------------------------------------------- error
 
 
 class ErrorForecast(NamedTuple):
-    """Median error of the worst component over releases, and the band in which it should lie."""
+    """Forecast the median error of the worst component over releases, and a band around it."""
 
     error: float
     low: float
@@ -81,41 +88,43 @@ class ErrorForecast(NamedTuple):
 
 
 def expected_error(
-    mixture: Mixture, n_rows: int, choice: FrameChoice, *, known: bool
+    mixture: Mixture, n_rows: int, stage: Stage, left: float, *, known: bool
 ) -> ErrorForecast:
-    """The error to expect if the rows come from `mixture`.
+    """Forecast the error of a release if the rows come from `mixture`.
 
     Parameters
     ----------
     mixture : Mixture
     n_rows : int
         Rows, or persons.
-    choice : FrameChoice
-        The frame, and what it leaves for sketch and finish.
+    stage : Stage
+        What gives the frame.
+    left : float
+        The mu^2 that it leaves for sketch and finish.
     known : bool
         Whether the mixture itself is expected; else it stands for others of its separation.
 
     Notes
     -----
-    The last stage takes the better of two ways, see `stages.sketch.second_look`. It decides at the
-    mixture that it found, and here it is decided at the one expected.
+    The last stage takes the better of two ways, see `stages.sketch.second_look`. A release decides
+    at the mixture that it found, this forecast at the one expected.
     """
-    frame = _expected_frame(choice.stage, mixture, n_rows)
-    looks = _looks(mixture, n_rows, choice.left, frame)
-    # what the fit has found when all sketches are in: components must be placed by then
+    frame = _expected_frame(stage, mixture, n_rows)
+    looks = _looks(mixture, n_rows, left, frame)
+    # error of the fit to all sketches: by then components must be placed
     first, error = min(looks.first, looks.again), looks.error
     factor = ERROR_FACTOR * (1.0 if known else mixtures_differ_by(mixture))
-    # errors that are not small beside the components themselves grow faster than by the information
+    # errors that are not small compared with the components grow faster than the information says
     down, up = 1 + first**2, 1 + max(first, first**4)
     return ErrorForecast(error, error / (factor * down), error * factor * up)
 
 
 def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
-    """About the frame that a stage will find in rows of the mixture.
+    """Approximate the frame that a stage finds in rows of the mixture.
 
     It decides how finely the sketch sees components much narrower than the whole. Agreeing blocks
-    find the scatter of a fit to the mixture itself; histograms are drawn from some rows, with as
-    much less noise as there are fewer of them.
+    find the scatter of a fit to the mixture itself. Histograms are drawn from fewer rows, with
+    noise that is less in proportion.
     """
     rows = mixture.sample(_SAMPLED_ROWS, rng=_SEED)
     if isinstance(stage, HistogramFrame):
@@ -130,7 +139,7 @@ def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
         work = Work(ArrayPeople.of(rows), source)
         found = small.prepare(work, None).draw(source).value
         if isinstance(found, Frame):
-            # not turned: local coordinates are then those of the mixture itself
+            # not rotated: coordinates of the frame are then along those of the mixture
             return Frame(found.centre, np.linalg.cholesky(found.root @ found.root.T))
         mean, covariance = whole_of(mixture)
         return Frame(mean, np.linalg.cholesky(covariance))
@@ -139,9 +148,9 @@ def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
 
 
 def _looks(mixture: Mixture, n_rows: int, left: float, frame: Frame) -> SecondLook:
-    """What both sketches, or a sketch and moments, will leave in this frame."""
+    """Compare the errors of two sketches, and of a sketch and moments, in this frame."""
     d = mixture.n_features
-    usual = SketchShape.default(d)
+    usual = SketchShape.default(d, mixture.n_components)
     shape = dataclasses.replace(usual, n_directions=_DIRECTIONS.get(d, usual.n_directions))
     fewer = math.sqrt(_counted(usual, d) / _counted(shape, d))
     multipliers = [1 / math.sqrt(share * left) for share in (FIRST_SHARE, 1 - FIRST_SHARE)]
@@ -158,7 +167,7 @@ def _looks(mixture: Mixture, n_rows: int, left: float, frame: Frame) -> SecondLo
 
 
 def _counted(shape: SketchShape, d: int) -> float:
-    """The share of a sketch's directions that fits read."""
+    """Return the share of a sketch's directions that fits read."""
     return 1 - columns_apart(shape.n_directions, d) / shape.n_directions
 
 
@@ -166,7 +175,7 @@ def _counted(shape: SketchShape, d: int) -> float:
 
 
 def frame_chance(stage: Stage, mixture: Mixture, n_rows: int) -> float:
-    """The chance that a frame is found in so many rows of the mixture; all else never refuses."""
+    """Forecast the chance that a frame is found in rows of the mixture, and so of a release."""
     if isinstance(stage, HistogramFrame):
         return _histogram_chance(stage, mixture, n_rows)
     if isinstance(stage, FrameAgreement):
@@ -175,27 +184,27 @@ def frame_chance(stage: Stage, mixture: Mixture, n_rows: int) -> float:
 
 
 def sure_to_agree(choice: FrameChoice, mixture: Mixture, n_rows: int) -> bool:
-    """Whether blocks of the mixture agree on this frame nearly always; quick to tell."""
+    """Check, quickly, whether blocks of the mixture nearly always agree on this frame."""
     if choice.inflation is not None and _as_good_as_gaussian(mixture):
         return choice.inflation >= _ALLOWED_FOR
     return frame_chance(choice.stage, mixture, n_rows) >= _SURE
 
 
 def _as_good_as_gaussian(mixture: Mixture) -> bool:
-    """Whether blocks of it agree about as well as Gaussian ones, for which frames are planned."""
+    """Check whether its blocks agree about as well as the Gaussian ones that frames are for."""
     return mixture.n_components == 1 or mixture.n_features > _FEW_ENOUGH_COLUMNS
 
 
 @functools.lru_cache(maxsize=64)
 def _block_distances(mixture: Mixture, rows_per_block: int) -> Array:
-    """Between the fits of simulated blocks, from a fixed seed."""
+    """Compute distances between the fits of simulated blocks, from a fixed seed."""
     rows = mixture.sample(_SIMULATED_BLOCKS * rows_per_block, rng=_SEED)
     blocks = rows.reshape(_SIMULATED_BLOCKS, rows_per_block, mixture.n_features)
     return LiftedSpace(1.0).distances(StudentT().fit_blocks(blocks, rng=0))
 
 
 def _agreement_chance(stage: FrameAgreement, mixture: Mixture, n_rows: int) -> float:
-    """By simulated blocks of the mixture itself, which agree less than Gaussian ones.
+    """Forecast by simulated blocks of the mixture, which agree less than Gaussian ones.
 
     Where its components lie far apart, a block that happens to have more of one than of another
     has another centre and another width.
@@ -213,9 +222,9 @@ def _agreement_chance(stage: FrameAgreement, mixture: Mixture, n_rows: int) -> f
 
 @functools.lru_cache(maxsize=64)
 def _holding_chance(eta: float, n_features: int) -> float:
-    """The chance that a mask leaves a frame in which the longest waves are seen.
+    """Forecast the chance that a mask leaves a frame in which the longest waves are seen.
 
-    The last stage refuses others (see `finish`). Simulated for rows of one Gaussian, which is
+    The last stage refuses other frames (see `finish`). Simulated for rows of one Gaussian, which is
     standard normal: masked, it is ``(I + eta G)(I + eta G)^T``, lifted. Rows in coordinates of the
     masked shape S have the covariance ``S^-1`` or one that is similar, and a wave of the step h
     along its longest axis has the size ``exp(-h^2 |S^-1| / 2)``.
@@ -232,7 +241,7 @@ def _holding_chance(eta: float, n_features: int) -> float:
 
 
 class _Shares(NamedTuple):
-    """Which share of all pairs and of all rows of a column fall into each bin, at an offset."""
+    """State which share of all pairs and rows of a column falls into each bin, at an offset."""
 
     pairs: Array
     places: Array
@@ -240,7 +249,7 @@ class _Shares(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _shares(mixture: Mixture) -> tuple[tuple[_Shares, ...], ...]:
-    """By column, and then by offset."""
+    """Simulate the shares of each column at each offset of the bins."""
     rows = mixture.sample(_SAMPLED_ROWS, rng=_SEED)
     first, second = np.split(rows, 2)
     columns = []
@@ -259,13 +268,13 @@ def _shares(mixture: Mixture) -> tuple[tuple[_Shares, ...], ...]:
 
 
 def _shown(shares: Array, n: int, sigma: float, threshold: int) -> float:
-    """The chance that a histogram of n shows any of its bins."""
+    """Compute the chance that a histogram of n rows or pairs shows any of its bins."""
     spread = np.sqrt(sigma**2 + n * shares * (1 - shares))
     return float(1 - np.prod(ndtr((threshold - n * shares) / spread)))
 
 
 def _histogram_chance(stage: HistogramFrame, mixture: Mixture, n_rows: int) -> float:
-    """Every column must show a width and a place, wherever its bins begin."""
+    """Forecast the chance that every column shows a width and a place, averaged over offsets."""
     chance = 1.0
     for column in _shares(mixture):
         passed = [

@@ -1,10 +1,10 @@
-"""Which frame to pay for: coordinates by the agreement of many small blocks, or by histograms.
+"""Plan frames: coordinates by the agreement of many small blocks, or by histograms.
 
-Neither depends on the rows: planning knows how many there are, and nothing else of them. How block
-fits scatter hangs only on the rows per block and on the number of columns, because the fits move
-with the rows under every affine map; so it is tabulated, once and for all, for Gaussian rows.
+Neither plan depends on the rows: planning knows how many there are, and nothing else of them. How
+block fits scatter depends only on the rows per block and on the number of columns, because the fits
+move with the rows under every affine map. So it is tabulated once, for Gaussian rows.
 
-``python -m privgmm.methods.sketch.frames`` makes the table anew (some ten minutes).
+``python -m privgmm.methods.sketch.frames`` makes the table again (about ten minutes).
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ import numpy as np
 from privgmm.arrays import Array, IntArray, frozen, whole_number
 from privgmm.budget import Budget
 from privgmm.learners.student import StudentT
-from privgmm.methods.lifted.cores import best_core
+from privgmm.methods.cores import (
+    AGREEING,
+    Core,
+    best_cores,
+    second_order_cost,
+    upper_point,
+)
 from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
 from privgmm.privacy.gaussian_account import mu_squared_after
-from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.votes import AgreementTest, friend_counts
@@ -51,73 +56,89 @@ __all__ = [
 ]
 
 MOST_FEATURES = 20
-"""Up to so many columns the agreement of blocks is planned."""
+"""Most columns for which the agreement of blocks is planned: the table ends here, by convention."""
 
 _BETA = 0.1
+"""Chance that the mask moves a frame farther than its alpha; by convention."""
 _ALPHAS = (0.75, 0.75, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5)
 """How far the mask may move a frame, by the number of columns, but for chance `_BETA`; 2 beyond
-these. With so much noise fewer than one frame in a thousand is off by a factor of three in some
-direction. (At 2 throughout, one in twenty-five is at d = 1 and 2, and some collapse: then waves
-wrap around, and nothing published would tell.)"""
+these. Measured: with these fewer than one frame in a thousand is off by a factor of three in some
+direction. With 2 throughout, one in twenty-five is at d = 1 and 2, and some collapse: then waves
+wrap around, and nothing published would show it."""
 _LEARNER = "student"
 _MOST_BLOCKS, _FEWEST_BLOCKS, _BLOCK_CHOICES = 1500, 60, 9
+"""Numbers of blocks that are tried: most, least, and how many between them; by convention."""
 _ROW_STEP, _ROW_STEPS = 1.15, 128
-"""Rows per block that are tried are so many times the ones before."""
+"""Factor between the rows per block that are tried, and how many are tried; by convention."""
 _LEAST_SPARE = 4
-"""The smallest blocks have so many rows more than columns."""
+"""Rows of the smallest blocks beyond the number of columns, as in the table."""
 _STRAYS = 0.05
-"""Share of blocks that may lie anywhere."""
-_PASS_MARGIN = 1.65
-_FORGIVING = (
+"""Share of blocks that may lie anywhere; by convention."""
+_ALLOWANCES = (
     (0.08, (5.0, 4.0, 3.0)),
     (0.12, (2.5, 2.0, 1.6)),
     (0.30, (1.6, 1.4)),
     (0.60, (1.5, 1.3, 1.15)),
 )
-"""How much of the account a frame may take, and how much wider than Gaussian rows' the scatter of
-the block fits may then be, in the order tried. Blocks of a mixture of four components five standard
-deviations apart scatter up to three times as widely, and so do those of many real tables."""
+"""Shares of the budget that a frame may take, and for each how much wider than for Gaussian rows
+the scatter of block fits may be, in the order tried. Measured: blocks of a mixture of four
+components five standard deviations apart scatter up to three times as widely, and so do those of
+many real tables."""
 _BY_HAND = (0.3, 0.6, 0.9)
-"""Of the account, for a frame with blocks and alpha set by hand, in the order tried."""
+"""Shares of the budget for a frame with blocks and alpha set by hand, in the order tried; by
+convention."""
 _AGREEING_BY_HAND = 0.9
+"""Share of blocks that must agree on such a frame; by convention."""
 _RADII_BY_HAND = tuple(np.geomspace(7.0, 0.02, 40).tolist())
+"""Radii that are tried for such a frame, the widest first; a grid by convention."""
 _SIGMA_CHOICES = 16
+"""Scales of the test's noise that are tried; a grid by convention."""
 _PRICED_EXACTLY = 4
+"""Tests per number of blocks that are priced in full: the cheapest by the second-order cost."""
 _ROUNDING = 1e-9
+"""Relative margin for rounding; by convention far above the rounding of a float."""
 _SPARED = 1e-6
-"""Of what a frame leaves: noise on integers costs a little more than on real numbers."""
+"""Share kept of what a frame leaves: noise on integers costs a little more than on real numbers."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FrameChoice:
-    """A stage that gives a frame, and what it leaves for the stages after it.
+    """Choose a stage that gives a frame, and state what it leaves for later stages.
 
     Parameters
     ----------
     stage : Stage
-    left : float
-        mu^2: one Gaussian mechanism of noise ``left^-1/2`` sensitivities (or several whose mu^2
-        add up to it) still fits into the budget after the frame.
+    budget : Budget
+        Of the whole release.
     share : float
-        How much of the account the frame takes, between 0 and 1.
+        Share of the budget that the frame takes, between 0 and 1.
     inflation : float or None
-        By how much block fits may scatter more widely than those of Gaussian rows; None for a
-        frame without blocks.
+        Factor by which block fits may scatter more widely than those of Gaussian rows; None for
+        a frame without blocks.
     """
 
     stage: Stage
-    left: float
+    budget: Budget
     share: float
     inflation: float | None = None
 
+    @functools.cached_property
+    def left(self) -> float:
+        """The mu^2 that is left.
+
+        One Gaussian mechanism of noise ``left^-1/2`` sensitivities (or several whose mu^2 add up to
+        it) still fits into the budget after the frame.
+        """
+        return _left_after(self.stage, self.budget)
+
 
 def mu_squared_left(fixed: RenyiCurve, epsilon: float, delta: float) -> float:
-    """The largest mu^2 of a Gaussian mechanism that fits beside `fixed` by Rényi curves; or 0.
+    """Compute the largest mu^2 of a Gaussian mechanism that fits after `fixed`, by Rényi curves.
 
     The sum proves epsilon if at some order a ``R(a) + a mu^2 / 2 + conversion(a) <= epsilon``,
     with the conversion of `RenyiCurve.epsilon`; so mu^2 is the largest that any order allows.
-    Frames are compared by it, because it is quick; what the chosen one leaves is worked out
-    exactly.
+    It is 0 where nothing fits. Frames are compared by it, because it is quick; what the chosen one
+    leaves is computed exactly.
     """
     a = ORDERS
     conversion = np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
@@ -133,7 +154,7 @@ def _whole_account(epsilon: float, delta: float) -> float:
 
 
 def _left_after(stage: Stage, budget: Budget) -> float:
-    """The mu^2 that still fits after a frame."""
+    """Compute the mu^2 that still fits after a frame."""
     price = stage.price()
     off = price.rounding if price.gate else price.rounding + price.shortfall
     if price.exact:
@@ -147,18 +168,18 @@ def _left_after(stage: Stage, budget: Budget) -> float:
 
 _TABLE = Path(__file__).with_name("scatter_table.npz")
 _SPARE_ROWS = (4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 40, 60, 100, 200, 500, 1000)
-_AGREEING = (0.6, 0.75, 0.85, 0.92, 0.95, 0.97, 0.985, 0.995)
-"""Share of pairs that are friends, for each tabulated radius."""
+"""Rows per block beyond the number of columns, at which the table is made; a grid by convention."""
 _SIMULATED, _REPLICATES, _RANKS = 400, 2, 100
+"""Of the table: blocks per replicate, replicates, and groups of blocks; by convention."""
 
 
 class Scatter(NamedTuple):
-    """How fits of Gaussian blocks scatter.
+    """Describe how fits of Gaussian blocks scatter.
 
     Parameters
     ----------
     radii : array (q,)
-        Distances within which the shares `_AGREEING` of all pairs lie.
+        Distances within which the shares `AGREEING` of all pairs lie.
     friends : array (q, r)
         Which share of all blocks are friends of a block, at each radius: the best of r equal
         groups of blocks first, each with its poorest.
@@ -169,9 +190,9 @@ class Scatter(NamedTuple):
 
 
 def simulated_scatter(rows_per_block: int, n_features: int) -> Scatter:
-    """From simulated Gaussian blocks: what the table is made of.
+    """Simulate one cell of the table from Gaussian blocks.
 
-    The poorer of two replicates counts, rank by rank.
+    At each rank the replicate with fewer friends counts.
     """
     tables = []
     for seed in range(_REPLICATES):
@@ -179,7 +200,7 @@ def simulated_scatter(rows_per_block: int, n_features: int) -> Scatter:
         blocks = rng.standard_normal((_SIMULATED, rows_per_block, n_features))
         tables.append(LiftedSpace(1.0).distances(StudentT().fit_blocks(blocks, rng=0)))
     upper = np.triu_indices(_SIMULATED, 1)
-    radii = np.quantile(np.concatenate([table[upper] for table in tables]), _AGREEING)
+    radii = np.quantile(np.concatenate([table[upper] for table in tables]), AGREEING)
     friends = [
         np.min([np.sort(friend_counts(table, radius))[::-1] for table in tables], axis=0)
         for radius in radii.tolist()
@@ -189,11 +210,11 @@ def simulated_scatter(rows_per_block: int, n_features: int) -> Scatter:
 
 
 def scatter_table(rows_per_block: int, n_features: int) -> Scatter:
-    """The same from the table, for any number of rows per block.
+    """Read scatter of block fits off the table, for any number of rows per block.
 
-    In between, logarithms of radii are linear in that of the rows, which is not below the truth
-    since they bend upwards, and the poorer friends of both sides count. Beyond the table radii fall
-    like one over the square root of the rows.
+    Between entries, logarithms of radii are interpolated linearly in the logarithm of the rows.
+    This is not below the truth, since they bend upwards. Of friends, the fewer of both entries
+    count. Beyond the table radii fall like one over the square root of the rows.
     """
     radii, friends, _ = _tabulated()
     d = n_features
@@ -214,7 +235,7 @@ def scatter_table(rows_per_block: int, n_features: int) -> Scatter:
 
 @functools.cache
 def _tabulated() -> tuple[Array, Array, Array]:
-    """Radii (20, m, q), shares of friends (20, m, q, r) and noise levels of the mask (20,)."""
+    """Load radii (20, m, q), shares of friends (20, m, q, r) and noise levels of the mask (20,)."""
     with np.load(_TABLE, allow_pickle=False) as table:
         return (
             frozen(table["radii"]),
@@ -246,39 +267,25 @@ def _make_table() -> None:
 # --------------------------------------------------------------------------- agreement of blocks
 
 
-class _Core(NamedTuple):
-    """A test that Gaussian blocks pass, its radius for them, and how far it lets the mean move."""
-
-    test: AgreementTest
-    radius: float
-    move: float
-
-
 def _expected_counts(friends: Array, t: int) -> IntArray:
-    """Friend counts (t,) to expect, in falling order; strays have nobody but themselves."""
+    """Forecast friend counts (t,), in falling order; a stray has itself as its only friend."""
     rank = np.minimum((np.arange(1, t + 1) * friends.size) // t, friends.size - 1)
     kept = np.floor(np.floor(friends[rank] * t) * (1 - _STRAYS)).astype(np.int64)
     strays = math.ceil(_STRAYS * t)
     return np.concatenate([kept[: t - strays], np.ones(strays, dtype=np.int64)])
 
 
-@functools.lru_cache(maxsize=4096)
-def _upper_point(sigma: float, delta: float) -> int:
-    return DiscreteGaussian(sigma).upper_point(delta)
-
-
-def _cores(t: int, rows_per_block: int, d: int, delta: float) -> list[_Core]:
+def _cores(t: int, rows_per_block: int, d: int, delta: float) -> list[Core]:
     scatter = scatter_table(rows_per_block, d)
     sigmas = np.geomspace(1.5, max(2.0, t / 8), _SIGMA_CHOICES).tolist()
+    thetas = [upper_point(sigma, delta) for sigma in sigmas]
     found = []
     for radius, friends in zip(scatter.radii.tolist(), scatter.friends, strict=True):
         if not math.isfinite(radius):
             continue
         counts = _expected_counts(friends, t).astype(np.float64)
-        for sigma in sigmas:
-            core = best_core(counts, sigma, _upper_point(sigma, delta), _PASS_MARGIN)
-            if core is not None:
-                found.append(_Core(core[0], radius, core[1]))
+        tests = best_cores(counts, sigmas, thetas)
+        found += [Core(test[0], radius, test[1]) for test in tests if test is not None]
     return found
 
 
@@ -289,12 +296,12 @@ def _block_choices(n_units: int, d: int) -> list[int]:
     return sorted({int(t) for t in np.geomspace(min(100, most), most, _BLOCK_CHOICES)})
 
 
-def _cheapest(cores: Iterable[_Core], inflation: float, d: int, eta: float) -> list[_Core]:
-    """The few whose test and mask cost least, to second order in gamma."""
+def _cheapest(cores: Iterable[Core], inflation: float, d: int, eta: float) -> list[Core]:
+    """Keep the few cores whose test and mask cost least, to second order in gamma."""
 
-    def cost(core: _Core) -> float:
+    def cost(core: Core) -> float:
         gamma = 2 * inflation * core.radius * core.move
-        return 1 / (2 * core.test.sigma**2) + gamma**2 * (1 / (8 * eta**2) + (d + 1) / 4)
+        return second_order_cost(core, gamma, k=1, d=d, eta=eta)
 
     return sorted(cores, key=cost)[:_PRICED_EXACTLY]
 
@@ -308,7 +315,7 @@ def frame_stage(
     alpha: float | None = None,
     n_blocks: int | None = None,
 ) -> FrameChoice | None:
-    """The most forgiving agreement frame that costs little; None if none fits the budget.
+    """Plan the most tolerant agreement frame that costs little; None if none fits the budget.
 
     Parameters
     ----------
@@ -317,22 +324,22 @@ def frame_stage(
     n_features : int
         Columns d; more than 20 are not tabulated, and give None.
     budget : Budget
-        Of the whole release.
+        Budget of the whole release.
     alpha : float, optional
-        How far the mask may move the frame; by default as far as keeps it right within a factor of
-        three, nearly always.
+        How far the mask may move the frame. By default it nearly always stays right within a
+        factor of three.
     n_blocks : int, optional
-        By default whichever number leaves most.
+        By default the number that leaves most.
 
     Notes
     -----
     `AveragedAgreement` with one component: no labels, so nothing needs to be separated. The block
     fits of real rows scatter more widely than those of Gaussian rows, by `inflation`; the first
-    allowance is taken whose frame costs at most its share of the account (`_FORGIVING`).
+    allowance is taken whose frame costs at most its share of the budget (`_ALLOWANCES`).
 
-    Where there are rows enough for the widest allowance, blocks are dealt no more of them than it
-    takes. With all of them the frame would cost less, but never by more than that first share;
-    there are then so many rows that errors are mostly those of sampling, and fits take their time.
+    Where the rows suffice for the widest allowance, blocks get no more of them than it takes. With
+    all rows the frame would cost less, but at most that first share less. With this many rows
+    errors are mostly those of sampling, and fits of more rows would take longer.
     """
     d = whole_number(n_features, "n_features", 1)
     n = whole_number(n_units, "n_units", 1)
@@ -347,34 +354,35 @@ def frame_stage(
     total = _whole_account(budget.epsilon, budget.delta)
     best = functools.cache(lambda inflation: _best(cores, inflation, d, eta, budget))
     used = _usual_alpha(d) if alpha is None else alpha
-    for limit, inflations in _FORGIVING:
+    for limit, inflations in _ALLOWANCES:
         for inflation in inflations:
             left, core = best(inflation)
             if core is not None and 1 - left / total <= limit:
                 rows = None
-                if inflation == _FORGIVING[0][1][0]:
+                if inflation == _ALLOWANCES[0][1][0]:
                     rows, left, core = _fewest_rows(core, left, n, d, eta, budget)
                 stage = _agreement(core.test, inflation * core.radius, d, used, eta, rows)
-                return FrameChoice(stage, _left_after(stage, budget), 1 - left / total, inflation)
+                return FrameChoice(stage, budget, 1 - left / total, inflation)
     return None
 
 
 def _fewest_rows(
-    core: _Core, left: float, n: int, d: int, eta: float, budget: Budget
-) -> tuple[int | None, float, _Core]:
-    """The fewest rows per block for the widest allowance, with what they leave, and the test.
+    core: Core, left: float, n: int, d: int, eta: float, budget: Budget
+) -> tuple[int | None, float, Core]:
+    """Find the fewest rows per block for the widest allowance, what they leave, and the test.
 
-    As many blocks as in `core`, which is a test for all n rows; None for all of them.
+    There are as many blocks as in `core`, which is a test for all n rows. The rows are None where
+    blocks get all of them.
     """
     t = core.test.n_blocks
-    limit, (inflation, *_) = _FORGIVING[0]
+    limit, (inflation, *_) = _ALLOWANCES[0]
     least = (1 - limit) * _whole_account(budget.epsilon, budget.delta)
     # the same steps for every n, so that beyond some n the frame is the same
     counts = (d + _LEAST_SPARE) * _ROW_STEP ** np.arange(_ROW_STEPS)
     steps = [int(count) for count in counts if count < n // t] + [n // t]
 
     @functools.cache
-    def found(step: int) -> tuple[float, _Core | None]:
+    def found(step: int) -> tuple[float, Core | None]:
         return _best([_cores(t, steps[step], d, budget.delta)], inflation, d, eta, budget)
 
     step = bisect.bisect_left(range(len(steps) - 1), True, key=lambda i: found(i)[0] >= least)
@@ -387,10 +395,10 @@ def _fewest_rows(
 def frame_by_hand(
     n_features: int, budget: Budget, *, alpha: float | None = None, n_blocks: int
 ) -> FrameChoice | None:
-    """An agreement frame with these blocks, whether they are expected to agree or not.
+    """Plan an agreement frame with these blocks, whether they are expected to agree or not.
 
-    Nine blocks in ten must agree, within as wide a radius as three tenths of the account pay for,
-    or more of it where blocks are few. None if there is no such radius.
+    Nine in ten blocks must agree, within the widest radius that three tenths of the budget pay for,
+    or a larger share where blocks are few. None if there is no such radius.
     """
     d = whole_number(n_features, "n_features", 1)
     t = whole_number(n_blocks, "n_blocks", 1)
@@ -399,16 +407,16 @@ def frame_by_hand(
     friends = math.floor(_AGREEING_BY_HAND * t)
     counts = np.where(np.arange(t) < friends, friends, 1).astype(np.float64)
     sigmas = np.geomspace(1.5, max(2.0, t / 8), _SIGMA_CHOICES).tolist()
-    passed = (best_core(counts, s, _upper_point(s, budget.delta), _PASS_MARGIN) for s in sigmas)
-    tests = [found for found in passed if found is not None]
+    thetas = [upper_point(sigma, budget.delta) for sigma in sigmas]
+    tests = [found for found in best_cores(counts, sigmas, thetas) if found is not None]
     total = _whole_account(budget.epsilon, budget.delta)
     for limit in _BY_HAND:
         for radius in _RADII_BY_HAND:
-            cores = [_Core(test, radius, move) for test, move in tests]
+            cores = [Core(test, radius, move) for test, move in tests]
             left, core = _best([cores], 1.0, d, eta, budget)
             if core is not None and 1 - left / total <= limit:
                 stage = _agreement(core.test, radius, d, used, eta)
-                return FrameChoice(stage, _left_after(stage, budget), 1 - left / total)
+                return FrameChoice(stage, budget, 1 - left / total)
     return None
 
 
@@ -433,10 +441,10 @@ def _agreement(
 
 
 def _best(
-    cores: list[list[_Core]], inflation: float, d: int, eta: float, budget: Budget
-) -> tuple[float, _Core | None]:
-    """The test that leaves most, among the cheapest for each number of blocks."""
-    best: tuple[float, _Core | None] = (0.0, None)
+    cores: list[list[Core]], inflation: float, d: int, eta: float, budget: Budget
+) -> tuple[float, Core | None]:
+    """Find the test that leaves most, among the cheapest for each number of blocks."""
+    best: tuple[float, Core | None] = (0.0, None)
     for listed in cores:
         for core in _cheapest(listed, inflation, d, eta):
             gamma = averaged_move(inflation * core.radius, core.move)
@@ -451,26 +459,29 @@ def _best(
 # ------------------------------------------------------------------------------------ histograms
 
 _MISS_SHARE = 0.1
-"""Of delta: the chance, over all histograms and both sides, that a bin of one row shows."""
+"""Share of delta for the event, over all histograms and both neighbours, that a bin of one row
+shows; by convention."""
 _SCALE_NOISE, _LOCATION_NOISE = 0.042, 0.035
 """Noise on the counts, as a share of all pairs or rows."""
 _CHEAP = 0.005
-"""Noise beyond what makes either kind of histogram cost this share of the account is of no use."""
+"""Share of the budget per kind of histogram below which more noise is of no use; by convention."""
 _MOST_FOR_HISTOGRAMS = 0.7
+"""Largest share of the budget that histograms take, else there is no frame; by convention."""
 _LOUD_ENOUGH = 1e5
-"""With noise of so many sensitivities a round costs next to nothing already."""
+"""Noise, in sensitivities, at which a round costs next to nothing; more would save nothing."""
 _ROUNDS_SHARE = 0.16
-"""Of the account: the most that all rounds of moments take together."""
+"""Largest share of the budget that all rounds of moments take together."""
 _MOST_ROUNDS, _FEWEST_ROUNDS = 5, 2
+"""Rounds of moments with two columns or more; one column takes one round."""
 _LOUDEST = 0.17
-"""Noise on a variance, in units of the frame, up to which one more round does no harm."""
+"""Noise on a variance, in units of the frame, with which one more round still does no harm."""
 _QUIETEST = 0.06
-"""Less noise than this, at the largest radius, is not worth its price."""
+"""Noise on a variance, at the largest radius; less is not worth its price."""
 
 
 @functools.lru_cache(maxsize=512)
 def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoice | None:
-    """The histogram frame for so many rows; None if they are too few for the budget.
+    """Plan the histogram frame for these rows; None if they are too few for the budget.
 
     Parameters are those of `frame_stage`, with any number of columns.
     """
@@ -500,14 +511,14 @@ def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoic
     if left <= 0 or stage.least_units() > n:
         return None
     share = 1 - left / _whole_account(budget.epsilon, budget.delta)
-    return FrameChoice(stage, _left_after(stage, budget), share)
+    return FrameChoice(stage, budget, share)
 
 
 def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:
-    """The noise of each round. Many rounds find thin directions; too many drown in noise.
+    """Choose the noise of each round. More rounds find thin directions; too many drown in noise.
 
-    Rounds that agree are averaged, so that dividing the same account among more of them costs
-    nothing as long as each is quiet enough to tell agreement.
+    Rounds that agree are averaged. So dividing the same budget among more of them costs nothing,
+    as long as the noise of each is small enough to recognise agreement.
     """
     least, most = radius_range(d)
     rounds = 1 if d == 1 else _MOST_ROUNDS

@@ -1,4 +1,4 @@
-"""The method itself: which frame, which sketch, and how the account is divided between them."""
+"""Plan method `sketch`: choose frame and sketch, and divide the budget between them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from privgmm.budget import Budget
-from privgmm.errors import InvalidInput, PrivGMMError
-from privgmm.methods.calibration import too_few_blocks
+from privgmm.errors import InvalidInput, MethodName, PrivGMMError
+from privgmm.methods import registry
+from privgmm.methods.calibration import no_plan, too_few_blocks
 from privgmm.methods.method import PASS, Look, Method, Outlook, Prospect
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.request import PlanRequest
@@ -33,7 +33,6 @@ from privgmm.methods.typical import expected_mixture
 from privgmm.mixture import Mixture
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
@@ -44,21 +43,30 @@ from privgmm.stages.stage import Stage
 __all__ = ["SketchMethod"]
 
 _COSTLY_FRAME = 0.12
-"""An agreement frame that takes more of the account gives way to a histogram frame."""
+"""An agreement frame that takes a larger share of the budget gives way to a histogram frame;
+measured: beyond it the histograms leave more for the sketch."""
 _WORKED_OUT = 9
-"""Of the errors along a curve so many are worked out; they fall smoothly."""
+"""Errors computed along a curve, by convention; they fall smoothly, so others are interpolated."""
 _ROWS_PER_DECADE = 16
+"""Resolution of the search for rows: steps of 15 %; `fewest_rows` refines it."""
 _DECADES = (2, 12)
+"""Powers of ten between which rows are searched: from 100, below which nothing is released, to the
+largest number that integer sums hold."""
+_MOST_COMPONENTS = 20
+"""By convention: a larger sketch is taken up to this number of components, where the usual one is
+too small. Most numbers of columns allow for more."""
 _MOST_ROWS = 10**12
+"""Largest number of rows that integer sums hold; beyond it only sampling error is left."""
 _ROUNDING = 1 + 1e-9
-_LAVISH = Budget(1000.0, 0.1)
+"""Factor on the computed noise, so that rounding does not cost more than the budget; by convention
+far above the rounding of a float."""
 
 
 class SketchMethod(Method):
-    """A public frame, one noisy sketch of all rows, a fit for free, and the rest of the account.
+    """Plan a public frame, a noisy sketch of all rows in it, and a finish that spends the rest.
 
-    It always allows for real rows, as far as the account permits, so there is no forgiving plan to
-    ask for. A plan is for one number of rows: the noise on the sketch depends on it.
+    A plan tolerates rows that are not a mixture as far as the budget permits. It is for one number
+    of rows: the noise on the sketch depends on it.
     """
 
     name: ClassVar[str] = "sketch"
@@ -73,21 +81,15 @@ class SketchMethod(Method):
     # ----------------------------------------------------------------------------- planning
 
     def automatic(self, request: PlanRequest) -> Plan:
-        """The frame that leaves most of the account, and what it leaves divided."""
+        """Take the frame that leaves most of the budget, and divide what it leaves."""
         self.check(request)
         choice = _frame(request)
         if choice is None:
-            raise InvalidInput(
-                f"no plan is expected to release {request.n_components} components in "
-                f"{request.n_features} dimensions from {request.rows} {request.units} within "
-                f"{request.budget}: raise epsilon or delta, or bring more {request.units}"
-            )
+            raise no_plan(request, f"raise {{epsilon}} or {{delta}}, or bring more {request.units}")
         return checked(_plan(request, choice))
 
-    def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
-        """The plan with the frame's alpha and blocks as asked, expected to be found or not."""
-        if refinement is not None:
-            raise InvalidInput(f"refine is not known to method {self.name!r}: leave it out")
+    def calibrated(self, request: PlanRequest) -> Plan:
+        """Make the plan with the frame's alpha and blocks as asked, expected to release or not."""
         self.check(request)
         choice = _frame(request)
         if choice is None:
@@ -102,37 +104,56 @@ class SketchMethod(Method):
     def check(self, request: PlanRequest) -> None:
         """Raise `InvalidInput` if the method cannot be asked this at all."""
         super().check(request)
-        if request.refinement is not None:
-            raise InvalidInput(f"refine is not known to method {self.name!r}: leave it out")
-        most = SketchShape.default(request.n_features).most_components(request.n_features)
-        if request.n_components > most:
+        k, d = request.n_components, request.n_features
+        most = max(_MOST_COMPONENTS, SketchShape.default(d).most_components(d))
+        if k > most:
             raise InvalidInput(
-                f"method {self.name!r} takes at most {most} components in {request.n_features} "
-                f"dimensions, got {request.n_components}: ask for fewer, or another method"
+                f"must be at most {{most}} for {{method_is}} and {{columns}} column{'s' * (d > 1)}",
+                argument="n_components",
+                value=k,
+                remedy="a sketch does not resolve more; ask for fewer, or use {able}, which takes "
+                "any number",
+                facts={
+                    "most": most,
+                    "columns": d,
+                    "method_is": MethodName(self.name),
+                    "able": MethodName("lifted"),
+                },
             )
 
-    def read(self, form: Form, n_components: int, n_features: int) -> tuple[Stage, ...]:
-        """A frame of either kind, a sketch, and the finish."""
+    def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
+        """Read a frame of either kind, a sketch, and the finish."""
+        form.absent("refine")
         histograms = form.data.get("histogram_frame")
         frame: Stage
         if histograms is None:
-            frame = FrameAgreement.from_form(form, 1, n_features)
+            frame = FrameAgreement.from_form(form, 1, request.n_features)
         else:
             frame = HistogramFrame.from_form(form.part("histogram_frame"))
         first = Sketch.from_form(form.part("sketch"))
-        return frame, first, Finish.from_form(form.part("finish"), first, n_components)
+        last = Finish.from_form(
+            form.part("finish"),
+            first,
+            n_components=request.n_components,
+            covariance_type=request.covariance_type,
+        )
+        return frame, first, last
 
     # ------------------------------------------------------------------------------ what if
 
     def feasible(self, request: PlanRequest) -> bool:
-        """Whether there is a frame for so many rows, and it is found in 95 % of runs."""
+        """Check whether there is a frame for the request's rows that is found in 95 % of runs."""
+        n, mixture = request.rows, expected_mixture(request)
+        if request.automatic:
+            plain = histogram_stage(n, request.n_features, request.budget)
+            # quick to plan, and the other frame is taken only where it is found as surely
+            if plain is not None and frame_chance(plain.stage, mixture, n) >= PASS:
+                return True
         choice = _frame(request)
-        if choice is None:
-            return False
-        return frame_chance(choice.stage, expected_mixture(request), request.rows) >= PASS
+        return choice is not None and frame_chance(choice.stage, mixture, n) >= PASS
 
     def rows_for(self, request: PlanRequest) -> float:
-        """Rows from which there is a frame; it releases in 95 % of runs and more."""
+        """Find the rows from which there is a frame; it releases in 95 % of runs and more."""
         self.check(request)
 
         def holds(step: int) -> bool:
@@ -143,15 +164,15 @@ class SketchMethod(Method):
         return math.inf if step is None else float(_grid_rows(step))
 
     def alpha_for(self, request: PlanRequest) -> float:
-        """The error to expect: it promises no alpha for what it publishes."""
+        """Forecast the error: it promises no alpha for what it publishes."""
         return self.error_for(request)
 
     def error_for(self, request: PlanRequest) -> float:
-        """The error to expect; infinite if the rows are too few."""
+        """Forecast the error; infinite if the rows are too few."""
         return self.prospect(request).error
 
     def prospect(self, request: PlanRequest) -> Prospect:
-        """Chance of a release and error to expect, by the plan that would be made."""
+        """Forecast chance and error of the plan that would be made."""
         return _prospect(request)
 
     def along_rows(
@@ -161,7 +182,7 @@ class SketchMethod(Method):
         *,
         enough: float | None = None,  # noqa: ARG002 - every number of rows has its own plan
     ) -> tuple[Prospect, ...]:
-        """Chances and errors at many numbers of rows; some errors lie between those of others."""
+        """Forecast chances and errors at many numbers of rows; some errors are interpolated."""
         return _along(request, [max(1, int(n)) for n in rows])
 
     def outlook(
@@ -172,9 +193,9 @@ class SketchMethod(Method):
         *,
         learner: str | None = None,  # noqa: ARG002 - a frame brings its own
     ) -> Outlook:
-        """The chance that the frame is found, and what the sketches can tell in it.
+        """Forecast the chance that the frame is found, and the error of the sketches in it.
 
-        Where the number of components is chosen on the way, it is taken to be the true one.
+        Where the plan leaves the number of components open, the true number is assumed.
         """
         frame, first, finish = plan.stages
         chance = frame_chance(frame, mixture, n_rows)
@@ -184,13 +205,13 @@ class SketchMethod(Method):
         if k != most and not (plan.chooses_components and k < most):
             return Outlook(chance, None)
         left = first.multiplier**-2 + finish.multiplier**-2
-        told = expected_error(mixture, n_rows, FrameChoice(frame, left, 0.0), known=True)
-        return Outlook(chance, told.error, (told.low, told.high))
+        seen = expected_error(mixture, n_rows, frame, left, known=True)
+        return Outlook(chance, seen.error, (seen.low, seen.high))
 
     # -------------------------------------------------------------------------------- audit
 
     def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """With either kind of frame, for a few shapes."""
+        """List plans with either kind of frame, for a few shapes."""
         shapes = [(2, 2, 100_000), (2, 2, 2_000)]
         if thorough:
             shapes += [(1, 1, 50_000), (3, 5, 100_000)]
@@ -200,19 +221,25 @@ class SketchMethod(Method):
         )
 
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """Frames that few blocks agree on, as wide as frames are, and narrow ones."""
+        """List frames that few blocks agree on, as wide as frames are, and narrow ones."""
         tight, loose = (20, 20, 20), (17, 23, 26)
         shapes = [(1, 3.0, tight)]
         if thorough:
             shapes += [(1, 7.0, tight), (2, 3.0, tight), (2, 3.0, loose), (2, 0.3, loose)]
         return tuple(
-            Plan(self.name, _LAVISH, 1, d, (_small_frame(d, radius, *core),))
-            for d, radius, core in shapes
+            Plan(_large_budget(d), (_small_frame(d, radius, *core),)) for d, radius, core in shapes
         )
 
 
+def _large_budget(d: int) -> PlanRequest:
+    """Build a request that no attacked frame exceeds: its geometry is attacked, not its price."""
+    return PlanRequest(
+        n_components=1, n_features=d, epsilon=1000.0, delta=0.1, method=SketchMethod.name
+    )
+
+
 def _small_frame(d: int, radius: float, member: int, full: int, core: int) -> FrameAgreement:
-    """An agreement on a frame with few blocks, whatever it costs."""
+    """Build an agreement on a frame with few blocks, at any price."""
     return FrameAgreement(
         n_components=1,
         n_features=d,
@@ -229,10 +256,10 @@ def _grid_rows(step: int) -> int:
 
 
 def _frame(request: PlanRequest) -> FrameChoice | None:
-    """The agreement frame where it costs little and is sure to be found, else what leaves more.
+    """Choose the agreement frame where it is cheap and sure to be found, else the better frame.
 
-    Whatever leaves most of the account among the frames that are found nearly always; if none is,
-    the one found most often.
+    The better one leaves most of the budget, among frames that are found nearly always. If neither
+    is, it is the one found more often.
     """
     n, d, budget = request.rows, request.n_features, request.budget
     agreed = frame_stage(n, d, budget, alpha=request.alpha, n_blocks=request.n_blocks)
@@ -249,40 +276,48 @@ def _frame(request: PlanRequest) -> FrameChoice | None:
 
 def _plan(request: PlanRequest, choice: FrameChoice) -> Plan:
     k, d, n = request.n_components, request.n_features, request.rows
-    shape = SketchShape.default(d)
+    shape = SketchShape.default(d, k)
     shares = (FIRST_SHARE, 1 - FIRST_SHARE)
     first, rest = (_ROUNDING / math.sqrt(share * choice.left) for share in shares)
-    finish = Finish(k, d, n, shape, rest, choose=request.choose_components)
+    finish = Finish(
+        k,
+        d,
+        n,
+        shape,
+        rest,
+        choose=request.choose_components,
+        covariance_type=request.covariance_type,
+    )
     stages = (choice.stage, Sketch(shape, first, n, d), finish)
-    return Plan(SketchMethod.name, request.budget, k, d, stages)
+    return Plan(request, stages)
 
 
 @functools.lru_cache(maxsize=256)
 def _prospect(request: PlanRequest) -> Prospect:
-    """Chance and expected error of the plan that would be made."""
+    """Forecast chance and error of the plan that would be made, once per request."""
     n = request.rows
     if n > _MOST_ROWS:
-        # more than is ever summed: what is left is sampling error, which falls like the root
+        # more than integer sums hold; the error is sampling error, which falls like the root
         most = _prospect(request.but(n_rows=_MOST_ROWS))
         return _shrunk(most, n, math.sqrt(_MOST_ROWS / n))
     choice = _frame(request)
     if choice is None:
         return Prospect(SketchMethod.name, n, request.epsilon, 0.0, math.inf, None)
     mixture = expected_mixture(request)
-    told = expected_error(mixture, n, choice, known=request.expected is not None)
+    seen = expected_error(mixture, n, choice.stage, choice.left, known=request.expected is not None)
     return Prospect(
         SketchMethod.name,
         n,
         request.epsilon,
         frame_chance(choice.stage, mixture, n),
-        told.error,
+        seen.error,
         _plan(request, choice),
-        (told.low, told.high),
+        (seen.low, seen.high),
     )
 
 
 def _along(request: PlanRequest, rows: Sequence[int]) -> tuple[Prospect, ...]:
-    """Prospects at many rows: a few worked out, and errors between them by their logarithms."""
+    """Forecast at many rows: a few are computed, errors between them interpolated in logarithms."""
     asked = {n: request.but(n_rows=n) for n in sorted(set(rows))}
     frames = {n: _frame(one) for n, one in asked.items() if n <= _MOST_ROWS}
     found = {n: choice for n, choice in frames.items() if choice is not None}
@@ -305,8 +340,11 @@ def _along(request: PlanRequest, rows: Sequence[int]) -> tuple[Prospect, ...]:
 
 
 def _shrunk(seen: Prospect, n: float, factor: float) -> Prospect:
-    """The same at other rows, with all errors times a factor."""
+    """Return a forecast for other rows, with all errors times a factor."""
     low, high = seen.error_band
     return dataclasses.replace(
         seen, n_rows=n, error=factor * seen.error, error_band=(factor * low, factor * high)
     )
+
+
+registry.register(SketchMethod())

@@ -1,4 +1,4 @@
-"""Algorithm 1, the private populous estimator, for any semimetric space."""
+"""Run Algorithm 1, the private populous estimator, in any semimetric space."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from privgmm.privacy.noise import RandomState, TruncatedLaplace, noise_source
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.reading import (
     NoisyLaw,
+    Number,
     VoteBand,
     VoteLine,
     VotesReading,
@@ -32,17 +33,19 @@ from privgmm.stages.agreement.votes import (
     friend_counts,
 )
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Bottom, Number
+from privgmm.stages.stage import Bottom
 
 __all__ = ["Bottom", "Populous", "PopulousTest", "private_populous_estimator", "settled_distances"]
 
 Item = TypeVar("Item")
 Items = TypeVar("Items")
 
-_PASS_SHARE = 0.8
-_PASS_FRACTION = Fraction(4, 5)
+_PASS_SHARE, _PASS_FRACTION = 0.8, Fraction(4, 5)
+"""Algorithm 1, line 7, as a float for prices and pictures and exactly for the comparison."""
 _MAJORITY = 0.6
+"""Algorithm 1, line 8."""
 _SETTLE = 1e-3
+"""Relative to the radius; far wider than what a fast computation of all pairs rounds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +101,6 @@ class PopulousTest:
         return TruncatedLaplace(2 / self.n_blocks, self.epsilon, self.delta)
 
     @property
-    def gaussian_scale(self) -> float:
-        """None: the noise is a truncated Laplace law's."""
-        raise InvalidInput(
-            "the paper's test adds truncated Laplace noise, not Gaussian: choose a plan of a "
-            "method with the exact test"
-        )
-
-    @property
     def majority(self) -> int:
         """Line 8: the fewest friends with which a block may be picked, more than 0.6 t."""
         return int(np.floor(_MAJORITY * self.n_blocks)) + 1
@@ -116,7 +111,7 @@ class PopulousTest:
         return _PASS_SHARE + self.noise.bound
 
     def examine(self, distances: Array, *, rng: RandomState) -> Verdict:
-        """Lines 3 to 8: votes, their mean Q, noise, threshold, first populous block."""
+        """Run lines 3 to 8: votes, their mean Q, noise, threshold, first populous block."""
         counts = friend_counts(distances, self.radius)
         seen = self.standing(counts)
         drawn = float(self.noise.sample(1, rng=rng)[0])
@@ -136,7 +131,7 @@ class PopulousTest:
         )
 
     def standing(self, counts: IntArray) -> Standing:
-        """The mean share Q, and the first populous block; below Q = 0.8 no noise is enough."""
+        """Judge friend counts by their mean share Q; below 0.8 no noise is enough."""
         t = self.n_blocks
         votes = int(counts.sum())
         statistic = votes / t**2
@@ -150,7 +145,7 @@ class PopulousTest:
         )
 
     def read_votes(self, counts: IntArray) -> VotesReading:
-        """Who may be picked, and the mean share of friends."""
+        """Describe for a picture which blocks may be picked, and the mean share of friends."""
         t = self.n_blocks
         median, q = int(np.median(counts)), int(counts.sum()) / t**2
         mean = float(counts.mean())
@@ -179,7 +174,7 @@ class PopulousTest:
         )
 
     def noisy_law(self, statistic: float) -> NoisyLaw:
-        """Truncated Laplace noise around Q: nothing lies farther off than its bound."""
+        """Describe for a picture the truncated Laplace noise around Q, out to its bound."""
         noise = self.noise
         reach = np.linspace(-noise.bound, noise.bound, 401)
         return NoisyLaw(
@@ -191,7 +186,7 @@ class PopulousTest:
         )
 
     def sentences(self) -> list[str]:
-        """What the test asks for, in plain words."""
+        """Say in plain words what the test asks for."""
         said = [
             f"The mean share of agreeing blocks, plus noise of at most {self.noise.bound:.3g}, "
             f"must reach {self.threshold:.3g}."
@@ -206,7 +201,7 @@ class PopulousTest:
 
     @classmethod
     def from_form(cls, form: Form, n_blocks: int, radius: float) -> PopulousTest:
-        """Read the test back, checked as to form."""
+        """Read the test back from a plan, and check its form."""
         if form.of("kind") != cls.kind:
             raise InvalidInput(f"{form.name} must be of kind {cls.kind!r}")
         epsilon = form.number("epsilon")
@@ -220,12 +215,12 @@ class PopulousTest:
         return test
 
     def pass_probability(self, counts: IntArray) -> float:
-        """The chance of passing at given friend counts, over the noise."""
+        """Compute the chance, over the noise, of passing at given friend counts."""
         return float(1 - self.noise.cdf(self.threshold - int(counts.sum()) / self.n_blocks**2))
 
     @property
     def sensitivity(self) -> float:
-        """``2/t``: see the notes above."""
+        """``2/t``: see the notes of the class."""
         return self.noise.sensitivity
 
     @property
@@ -234,16 +229,16 @@ class PopulousTest:
         return self.n_blocks // 10
 
     def least_counts(self) -> IntArray:
-        """Every block has four fifths of all as friends."""
+        """Return the fewest friends that can pass: each block has four fifths of all."""
         return np.full(self.n_blocks, math.ceil(_PASS_SHARE * self.n_blocks), dtype=np.int64)
 
     def noise_claim(self) -> NoiseClaim:
-        """Theorem C.6; off the support of the moved noise it is attained."""
+        """Claim Theorem C.6 for the noise; off the support of the moved noise it is attained."""
         price = Closeness(self.epsilon, self.delta)
         return NoiseClaim("truncated Laplace (Definition C.5)", (price,), rounding=1e-9)
 
     def noise_delta(self, epsilon: float, shift: float) -> float:
-        """``∫ (f(x) - e^epsilon f(x - shift))+``.
+        """Integrate ``(f(x) - e^epsilon f(x - shift))+`` over x.
 
         Off the support of the moved noise everything counts, and is known exactly; on it, where
         the ratio of densities is at most ``exp(shift / scale)``, the integral is a plain sum.
@@ -257,7 +252,7 @@ class PopulousTest:
         return float(law.cdf(edge)) + float(np.trapezoid(gain, grid))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         return {
             "kind": self.kind,
             "bound": self.noise.bound,
@@ -277,9 +272,9 @@ class Populous(Generic[Item]):
     Parameters
     ----------
     value : Item or Bottom
-        The private output.
+        The differentially private output.
     verdict : Verdict
-        NOT private, except for ``passed``.
+        CONFIDENTIAL, except for ``passed``.
     """
 
     value: Item | Bottom
@@ -288,16 +283,16 @@ class Populous(Generic[Item]):
 
     @functools.cached_property
     def distances(self) -> Array:
-        """All distances (t, t), worked out when first asked for. NOT private."""
+        """All distances (t, t), computed when first read. CONFIDENTIAL."""
         return self._measure()
 
 
 def settled_distances(items: Items, space: Space[Items, Item], radius: float) -> Array:
-    """All distances from which friends are counted, (t, t): those near the radius as they are.
+    """Compute the distances (t, t) that friends are counted by, exact near the radius.
 
     Sensitivity rests on this: whether two unchanged items are friends must not depend on a third
     one. A fast computation of all pairs may round differently as others change, and may stop as
-    soon as it can tell which side of the radius a pair is on; within a thousandth of the radius,
+    soon as it knows which side of the radius a pair is on; within a thousandth of the radius,
     far wider than its error, every pair is computed by itself, from its two items alone.
     """
     distances = space.placed(items, radius) if isinstance(space, Places) else space.distances(items)
@@ -314,12 +309,12 @@ def settled_distances(items: Items, space: Space[Items, Item], radius: float) ->
 def private_populous_estimator(
     items: Items, space: Space[Items, Item], test: PrivateTest, rng: RandomState = None
 ) -> Populous[Item]:
-    """Algorithm 1 from line 3 on: vote, test, represent, mask.
+    """Run Algorithm 1 from line 3 on: vote, test, represent, mask.
 
     Parameters
     ----------
     items : Items
-        ``Y_1 .. Y_t``, one per block, in whatever container `space` understands.
+        ``Y_1 .. Y_t``, one per block, in a container that `space` understands.
     space : Space
         Distance, representative and mask.
     test : PrivateTest

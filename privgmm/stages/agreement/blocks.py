@@ -1,4 +1,4 @@
-"""Rows into blocks, by position alone.
+"""Deal rows into blocks, by position alone.
 
 Which block a row goes to must not depend on any value in the data. Rows are dealt like cards:
 each stripe of t consecutive rows goes to the t blocks in a fresh random order. That breaks up
@@ -16,7 +16,7 @@ __all__ = ["deal"]
 
 
 def deal(n_rows: int, n_blocks: int, *, seed: int, rows_per_block: int | None = None) -> IntArray:
-    """Positions (t, s) of the rows of each block, ``s = floor(n / t)`` (Algorithm 1, line 1).
+    """Deal row positions (t, s) into blocks, ``s = floor(n / t)`` (Algorithm 1, line 1).
 
     The last ``n - s t`` rows go to no block. Depends on n, t, s and the seed only.
 

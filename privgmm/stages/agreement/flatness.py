@@ -1,4 +1,4 @@
-"""Which fits are too nearly flat to be computed with.
+"""Find the fits that are too nearly flat to be computed with.
 
 Distances and means are taken by forward substitution with a fit's own factors, which loses
 about 1e-16 times their condition. Both spaces compare no fits beyond the limit below: what
@@ -20,7 +20,7 @@ LARGEST_CONDITION = 1e7
 
 
 def nearly_flat(items: MixtureBatch) -> BoolArray:
-    """Fits (t,) with a factor beyond the largest condition; each is judged by itself alone."""
+    """Find fits (t,) with a factor beyond the largest condition, each from itself alone."""
     d = items.n_features
     factors = np.where(items.ok[:, None, None, None], items.cholesky, np.eye(d))
     conditions = np.empty(items.weights.size)
@@ -31,7 +31,7 @@ def nearly_flat(items: MixtureBatch) -> BoolArray:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def skeel_conditions(factors: Array, values: Array) -> None:
-    """``‖|L^-1| |L|‖``, the largest row sum, of lower factors (n, d, d) into values (n,).
+    """Write ``‖|L^-1| |L|‖``, the largest row sum, of lower factors (n, d, d) into values (n,).
 
     It bounds what forward substitution with L loses and, unlike the usual condition number,
     does not mind columns in different units. A function of each factor alone, to the last bit.

@@ -1,4 +1,4 @@
-"""The paper's own constants: noise levels and radii of Appendix F and G, Theorem 2.3's sizes.
+"""Compute the paper's constants: noise and radii of Appendix F and G, sizes of Theorem 2.3.
 
 Two forms of each lemma are kept together: how far apart two inputs may be at a given price
 (``gamma``), and, the other way round, what a given distance costs (``epsilon``). Calibration
@@ -28,6 +28,9 @@ __all__ = [
     "share_of_component",
 ]
 
+_LARGEST_EXPONENT = 700.0
+"""``exp`` of more is beyond the largest float, ``exp(709.78)``."""
+
 TRIANGLE_FACTOR = 1.5
 """z: dist_Param satisfies a 1-restricted 3/2-approximate triangle inequality (Lemma 5.2)."""
 
@@ -42,46 +45,46 @@ most ``2 alpha / (C_1 sqrt d)``, and both Frobenius norms are at most
 
 
 def eta_weight(alpha: float, beta: float) -> float:
-    """eta_W of Lemma F.1: noise that moves a weight by at most alpha with chance 1 - beta."""
+    """Compute eta_W of Lemma F.1: a weight moves by at most alpha with chance 1 - beta."""
     return alpha / math.sqrt(2 + 2 * math.log(1 / beta))
 
 
 def eta_mean(alpha: float, beta: float, d: int) -> float:
-    """eta_Mean of Lemma F.2."""
+    """Compute eta_Mean of Lemma F.2: a mean moves by at most alpha with chance 1 - beta."""
     return alpha / math.sqrt(3 * (d + math.log(1 / beta)))
 
 
 def eta_covariance(alpha: float, beta: float, d: int) -> float:
-    """eta_Cov of Lemmas F.5 and F.7 (Section F.4 drops a factor sqrt d by mistake)."""
+    """Compute eta_Cov of Lemmas F.5 and F.7 (Section F.4 drops a factor sqrt d by mistake)."""
     return alpha / (
         COVARIANCE_CONSTANT * math.sqrt(d) * (math.sqrt(d) + math.sqrt(math.log(4 / beta)))
     )
 
 
 def gamma_weight(eta: float, epsilon: float, delta: float) -> float:
-    """Lemma F.1: weights this near are (epsilon, delta)-indistinguishable after R_W."""
+    """Bound how far weights may be for (epsilon, delta) after R_W, by Lemma F.1."""
     return eta * epsilon / (2 * math.log(2 / delta))
 
 
 def epsilon_weight(gamma: float, eta: float, delta: float) -> float:
-    """Lemma F.1, inverted."""
+    """Price R_W for weights gamma apart: Lemma F.1, inverted."""
     return 2 * gamma * math.log(2 / delta) / eta
 
 
 def gamma_mean(eta: float, epsilon: float, delta: float) -> float:
-    """Lemma F.2: components this near are (epsilon, delta)-indistinguishable after R_Mean."""
+    """Bound how far components may be for (epsilon, delta) after R_Mean, by Lemma F.2."""
     return min(0.5, math.sqrt(3) * eta * epsilon / (24 * math.log(2 / delta)))
 
 
 def epsilon_mean(gamma: float, eta: float, delta: float) -> float:
-    """Lemma F.2, inverted; infinite beyond its range gamma <= 1/2."""
+    """Price R_Mean at distance gamma: Lemma F.2, inverted; infinite for gamma > 1/2."""
     if gamma > 0.5:
         return math.inf
     return 24 * gamma * math.log(2 / delta) / (math.sqrt(3) * eta)
 
 
 def gamma_covariance(eta: float, epsilon: float, delta: float, d: int) -> float:
-    """Lemma F.6, Eq. (F.3): all four terms."""
+    """Bound how far covariances may be after R_Cov, by the four terms of Lemma F.6, Eq. (F.3)."""
     log = math.log(2 / delta)
     return min(
         math.sqrt(epsilon / (2 * d * (d + 1 / eta**2))),
@@ -92,7 +95,7 @@ def gamma_covariance(eta: float, epsilon: float, delta: float, d: int) -> float:
 
 
 def epsilon_covariance(gamma: float, eta: float, delta: float, d: int) -> float:
-    """Lemma F.6, inverted: the largest of the four prices."""
+    """Price R_Cov at distance gamma: Lemma F.6, inverted, the largest of its four prices."""
     log = math.log(2 / delta)
     return max(
         2 * d * (d + 1 / eta**2) * gamma**2,
@@ -111,7 +114,7 @@ class MaskPrice:
 
 
 def share_of_component(epsilon: float, delta: float, k: int) -> MaskPrice:
-    """What each of R_W, R_Mean, R_Cov may cost so that B_GMM costs (epsilon, delta) (App. G.1)."""
+    """Share (epsilon, delta) of B_GMM among R_W, R_Mean and R_Cov of each component (App. G.1)."""
     part = delta / (6 * k)
     return MaskPrice(
         min(
@@ -123,18 +126,20 @@ def share_of_component(epsilon: float, delta: float, k: int) -> MaskPrice:
 
 
 def mixture_price(part: MaskPrice, k: int) -> MaskPrice:
-    """What B_GMM costs if each of R_W, R_Mean, R_Cov costs `part` (Lemma 3.5 and App. G.1).
+    """Price B_GMM if each of R_W, R_Mean, R_Cov costs `part` (Lemma 3.5 and App. G.1).
 
     Basic composition makes a component cost (3 e, 3 delta); advanced composition over the k
     components, with delta' = 3 k delta, does the rest.
     """
     slack = 3 * k * part.delta
     e = 3 * part.epsilon
+    if e > _LARGEST_EXPONENT:
+        return MaskPrice(math.inf, 2 * slack)
     return MaskPrice(math.sqrt(2 * k * math.log(1 / slack)) * e + k * e * math.expm1(e), 2 * slack)
 
 
 def block_minimum(epsilon: float, delta: float) -> int:
-    """``max(5, ceil(20/e ln(1 + (exp(e) - 1)/(2 delta))))`` blocks of Theorem 6.2.
+    """Compute Theorem 6.2's blocks ``max(5, ceil(20/e ln(1 + (exp(e) - 1)/(2 delta))))``.
 
     With as many blocks the noise of line 5 is at most 0.1, so that full agreement passes.
     """

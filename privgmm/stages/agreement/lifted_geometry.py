@@ -1,6 +1,6 @@
-"""The geometry of lifted components: a weighted Gaussian as one positive definite matrix.
+"""Compute with lifted components: a weighted Gaussian as one positive definite matrix.
 
-The component (w, mu, Sigma) in d dimensions is the same thing as the p×p matrix, p = d + 1,
+The component (w, mu, Sigma) in d dimensions corresponds to the p×p matrix, p = d + 1,
 
     T = w [[Sigma + mu mu^T, mu], [mu^T, 1]],
 
@@ -40,13 +40,15 @@ __all__ = [
 ]
 
 _CLOSE = 0.5
+"""Norm of ``N N^T - I`` up to which its eigenvalues give the distance without loss."""
 _STEPS = 500
+"""Choice: far more than convergence takes, so that the loop ends on any data."""
 # Steps shortened this much and still uphill: rounding is all that is left.
 _SMALLEST = 1e-4
 
 
 def lift(weights: npt.ArrayLike, means: npt.ArrayLike, cholesky: npt.ArrayLike) -> Array:
-    """Roots ``U = sqrt(w) [[L, mu], [0, 1]]`` of lifted components.
+    """Compute roots ``U = sqrt(w) [[L, mu], [0, 1]]`` of lifted components.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def lift(weights: npt.ArrayLike, means: npt.ArrayLike, cholesky: npt.ArrayLike) 
 
 
 def unlift(roots: npt.ArrayLike) -> tuple[Array, Array, Array]:
-    """The component behind any square root of its lifted matrix; inverse of `lift`.
+    """Recover the component from any square root of its lifted matrix; inverse of `lift`.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ def unlift(roots: npt.ArrayLike) -> tuple[Array, Array, Array]:
 
 
 def block_form(roots: npt.ArrayLike) -> Array:
-    """The root ``A Q = [[C, b], [0, beta]]``, Q orthogonal, C lower triangular, diagonal positive.
+    """Turn A into ``A Q = [[C, b], [0, beta]]``, Q orthogonal, C lower, diagonal positive.
 
     One reflection clears the last row; a triangular factorisation does the rest. ``A A^T`` is not
     formed, so nothing is subtracted that was squared before. A root already in this form comes
@@ -125,7 +127,7 @@ def block_form(roots: npt.ArrayLike) -> Array:
 
 
 def _relative(first: Array, second: Array) -> Array:
-    """``U_1^-1 U_2 - I`` of roots in block form, from differences only."""
+    """Compute ``U_1^-1 U_2 - I`` of roots in block form, from differences only."""
     E = np.zeros(np.broadcast_shapes(first.shape, second.shape))
     ratio = (second[..., -1, -1] - first[..., -1, -1]) / first[..., -1, -1]
     start, end = first[..., -1, -1, None], second[..., -1, -1, None]
@@ -139,13 +141,13 @@ def _relative(first: Array, second: Array) -> Array:
 
 
 def _cross(a: Array, b: Array, c: Array, d: Array) -> Array:
-    """``a b - c d`` with both products' rounding errors put back (Dekker)."""
+    """Compute ``a b - c d`` with both products' rounding errors put back (Dekker)."""
     left, right = a * b, c * d
     return np.asarray((left - right) + (_lost(a, b, left) - _lost(c, d, right)))
 
 
 def _lost(x: Array, y: Array, product: Array) -> Array:
-    """``x y - product`` exactly, where product is x y rounded; 0 where halves would overflow."""
+    """Compute ``x y - product`` exactly, product being x y rounded; 0 where halves overflow."""
     splitter = 2.0**27 + 1
     high_x, high_y = x * splitter, y * splitter
     high_x, high_y = high_x - (high_x - x), high_y - (high_y - y)
@@ -155,7 +157,7 @@ def _lost(x: Array, y: Array, product: Array) -> Array:
 
 
 def lifted_distance(first: npt.ArrayLike, second: npt.ArrayLike) -> Array:
-    """Affine-invariant distance between lifted components, given by any of their roots.
+    """Compute the affine-invariant distance of lifted components, given by any roots.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def lifted_distance(first: npt.ArrayLike, second: npt.ArrayLike) -> Array:
 
 
 def _far_logs(forth: Array, back: Array) -> Array:
-    """``2 ln singular values`` of ``N = I + forth``, where ``N^-1 = I + back``."""
+    """Compute ``2 ln singular values`` of ``N = I + forth``, where ``N^-1 = I + back``."""
     identity = np.eye(forth.shape[-1])
     logs = np.full(forth.shape[:-1], np.inf)
     fine = np.isfinite(forth).all(axis=(-2, -1)) & np.isfinite(back).all(axis=(-2, -1))
@@ -214,7 +216,7 @@ class KarcherMean(NamedTuple):
 def karcher_mean(
     roots: npt.ArrayLike, weights: npt.ArrayLike, tolerance: float = 1e-12
 ) -> KarcherMean:
-    """Weighted mean of lifted components: the X that minimises ``sum of v_i dist²(X, T_i)``.
+    """Find the weighted mean of lifted components, the X of least ``sum of v_i dist²(X, T_i)``.
 
     Parameters
     ----------
@@ -224,8 +226,8 @@ def karcher_mean(
         v_i >= 0, not all zero; they are normalised.
     tolerance : float
         The residual bound at which to stop. Where rounding stops it earlier, the best mean that
-        was reached is returned, with its bound: a mean that is computed after a private test must
-        not fail on some data.
+        was reached is returned, with its bound: a mean that is computed after the test has
+        passed must not fail on some data, or the failure would reveal something about them.
 
     Notes
     -----
@@ -277,5 +279,5 @@ def _mean_input(
         raise InvalidInput("weights must be >= 0 and not all zero")
     if not tolerance > 0:
         raise InvalidInput(f"tolerance must be positive, got {tolerance!r}")
-    heard = v > 0
-    return block_form(A[heard]), v[heard] / v[heard].sum()
+    counted = v > 0
+    return block_form(A[counted]), v[counted] / v[counted].sum()

@@ -1,10 +1,10 @@
-"""All t×t lifted distances of a batch, and the gaps inside each fit.
+"""Compute all t×t lifted distances of a batch, and the gaps inside each fit.
 
 `lifted_geometry` says what a lifted component and its distance are, and offers these functions.
 Here is a `ComponentGeometry` of them for `all_pairs`, over compiled kernels: fits or pairs are the
-last axis of every scratch array, so that one instruction serves several. Lower triangles are
-packed row by row: entry (r, c) at r(r+1)/2 + c. The loops have no branches that depend on the data
-except where a comment says so.
+last axis of every scratch array, so that vector instructions compute several at once. Lower
+triangles are packed row by row: entry (r, c) at r(r+1)/2 + c. The loops have no branches that
+depend on the data except where a comment says so.
 
 Notes
 -----
@@ -38,16 +38,18 @@ __all__ = [
 ]
 
 _LANES = 64
+"""Choice: fits or pairs that are computed side by side."""
 # Eigenvalues of N N^T - I give those of ln N N^T well while those of N N^T lie within this ratio.
 _SPREAD = 1e-6
 # Jacobi stops when what is off the diagonal cannot change the distance by this much, relatively.
 _ACCURACY = 5e-13
 _SWEEPS = 40
+"""Sweeps of Jacobi rotations, many more than it takes: the loop ends on any data."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def excess_traces(weights: Array, means: Array, factors: Array, d: int, traces: Array) -> None:
-    """``tr(N N^T - I) = 2 tr(N - I) + ‖N - I‖²`` for all ordered pairs of fits.
+    """Write ``tr(N N^T - I) = 2 tr(N - I) + ‖N - I‖²`` of all ordered pairs of fits to traces.
 
     Fits are the last axis and run side by side; factors (d(d+1)/2, n) hold lower triangles.
     ``N - I = [[s E + e I, s y], [0, e]]`` with ``E = L_1^-1 (L_2 - L_1)``,
@@ -101,7 +103,7 @@ def excess_traces(weights: Array, means: Array, factors: Array, d: int, traces: 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _root_ratio_minus_one(weight1: float, weight2: float) -> float:
-    """``sqrt(w_2 / w_1) - 1`` without cancellation."""
+    """Compute ``sqrt(w_2 / w_1) - 1`` without cancellation."""
     root1, root2 = np.sqrt(weight1), np.sqrt(weight2)
     return float((weight2 - weight1) / (root1 * (root1 + root2)))
 
@@ -116,7 +118,7 @@ def _relative_root(
     factor2: Array,
     E: Array,
 ) -> None:
-    """``U_1^-1 U_2 - I`` into E (p, p), from packed lower factors."""
+    """Write ``U_1^-1 U_2 - I`` into E (p, p), from packed lower factors."""
     d = len(mean1)
     e = _root_ratio_minus_one(weight1, weight2)
     s = 1.0 + e
@@ -143,7 +145,7 @@ def _relative_root(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _excess_trace(E: Array) -> float:
-    """``tr(N N^T - I)`` with ``N = I + E``."""
+    """Compute ``tr(N N^T - I)`` with ``N = I + E``."""
     total = 0.0
     for r in range(len(E)):
         total += 2.0 * E[r, r]
@@ -156,7 +158,7 @@ def _excess_trace(E: Array) -> float:
 def listed_excess(
     weights: Array, means: Array, factors: Array, i: IntArray, j: IntArray, excess: Array
 ) -> None:
-    """``tr(N N^T - I)`` and ``tr(N^-1 N^-T - I)`` into excess (2, m, k, k).
+    """Write ``tr(N N^T - I)`` and ``tr(N^-1 N^-T - I)`` into excess (2, m, k, k).
 
     Between all components of the fits i and j (m,); factors (n, k, packed).
     """
@@ -177,9 +179,9 @@ def listed_excess(
 def _relative_grams(
     weights: Array, means: Array, factors: Array, first: IntArray, second: IntArray, K: Array
 ) -> None:
-    """``N N^T - I = E + E^T + E E^T``, ``E = U_1^-1 U_2 - I``, into K (p, p, lanes), below.
+    """Write ``N N^T - I = E + E^T + E E^T`` into the lower half of K (p, p, lanes).
 
-    The same numbers as by `_relative_root`, for up to so many pairs side by side.
+    ``E = U_1^-1 U_2 - I`` is that of `_relative_root`, for up to `_LANES` pairs side by side.
     """
     d = means.shape[1]
     lanes = len(first)
@@ -227,7 +229,7 @@ def _relative_grams(
 def listed_distances(
     weights: Array, means: Array, factors: Array, first: IntArray, second: IntArray, values: Array
 ) -> None:
-    """Lifted distances between components `first` and `second` (m,) of a flat list.
+    """Compute lifted distances of components `first` and `second` (m,) of a flat list.
 
     ``N N^T - I = E + E^T + E E^T`` keeps its small eigenvalues when the two are close. Where the
     eigenvalues of N N^T spread too far, the singular values of N itself are computed, alone.
@@ -287,9 +289,9 @@ def _jacobi(K: Array, lanes: int) -> None:
     ``phi(x) = ln²(1 + x)``: with low and high the extremes of 1 + x, ``|phi''| <= 4 / low^2.5`` and
     ``sum phi >= sum K_rr² / high²``, which gives the stopping rule.
 
-    Privacy asks that the distance of two fits depend on these two alone, to the last bit: a lane
-    that has converged is left as it is, however long its neighbours take, and no operation may
-    be fused or reordered.
+    Sensitivity rests on this: the distance of two fits depends on these two alone, to the last
+    bit. So a lane that has converged is left as it is, however long its neighbours take, and no
+    operation may be fused or reordered.
     """
     p = K.shape[0]
     cosine, sine = np.empty(_LANES), np.empty(_LANES)
@@ -355,7 +357,7 @@ def _jacobi(K: Array, lanes: int) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _far_distance(E: Array) -> float:
-    """``‖2 ln singular values(I + E)‖`` by one-sided Jacobi; E is overwritten.
+    """Compute ``‖2 ln singular values(I + E)‖`` by one-sided Jacobi; E is overwritten.
 
     Rotating columns until they are orthogonal keeps small singular values to the accuracy that
     the columns' own scales allow, which a method working on N N^T cannot.
@@ -400,7 +402,7 @@ def _far_distance(E: Array) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def place_pairs(traces: Array, inner: float, outer: float, radius: float) -> int:
-    """Overwrite both traces of each pair by a number on its side of the radius; how many are left.
+    """Overwrite both traces of a pair by a number on its side of the radius; count those left.
 
     It is 0 where their sum J is at most `inner`, twice the radius where it is at least `outer`, and
     NaN where neither is so, or the traces overflow. Tile by tile, because entries are met twice.
@@ -431,24 +433,25 @@ _SLACK = 1e-6
 # hundred thousand times what rounding does to them, for radii that are not tiny.
 _CLEAR = 1e-3
 _LEAST_PLACED = 1e-2
+"""Choice: smaller radii are tiny in that sense, and all distances are computed."""
 # Up to this p an eigenvalue problem is as cheap as its bounds.
 _SMALL = 4
 
 
 def _comparable(batch: MixtureBatch) -> IntArray:
-    """Fits that succeeded and give every component some weight: only those can be lifted."""
+    """Find fits that succeeded and give every component some weight: others cannot be lifted."""
     return np.flatnonzero(batch.ok & (np.nan_to_num(batch.weights) > 0).all(axis=1))
 
 
 def pairwise_lifted(batch: MixtureBatch, *, around: float | None = None) -> Array:
-    """Lifted distance between all fits, components under the best matching.
+    """Compute the lifted distances of all fits, components under the best matching.
 
     Parameters
     ----------
     batch : MixtureBatch
     around : float, optional
-        A radius, where nothing counts but who lies within it; see `LiftedGeometry.placed`, which
-        serves fits of one component.
+        A radius, if only the side of it matters on which a distance lies; see
+        `LiftedGeometry.placed`, which serves fits of one component.
 
     Returns
     -------
@@ -464,7 +467,7 @@ def pairwise_lifted(batch: MixtureBatch, *, around: float | None = None) -> Arra
 
 
 def component_gaps(batch: MixtureBatch) -> Array:
-    """Smallest lifted distance between two different components of each fit.
+    """Compute the least lifted distance between two different components of each fit.
 
     Returns
     -------
@@ -504,7 +507,7 @@ class LiftedGeometry:
         return self._weights.shape[0], self._weights.shape[1]
 
     def reordered(self, order: IntArray) -> LiftedGeometry:
-        """The same fits, component ``order[i, a]`` of fit i moved to place a."""
+        """Move component ``order[i, a]`` of each fit i to place a."""
         return LiftedGeometry(
             np.take_along_axis(self._weights, order, axis=1),
             np.take_along_axis(self._means, order[:, :, None], axis=1),
@@ -512,7 +515,7 @@ class LiftedGeometry:
         )
 
     def matched(self) -> Array:
-        """(n, n): the largest distance between equally placed components.
+        """Compute the largest distance (n, n) between equally placed components.
 
         A component whose upper bound lies under another's lower bound is never solved for.
         """
@@ -537,7 +540,7 @@ class LiftedGeometry:
         return distances
 
     def placed(self, radius: float) -> Array:
-        """(n, n) for one component: distances, or numbers on the same side of the radius.
+        """Compute distances (n, n), one component, or numbers on the same side of the radius.
 
         Where the bounds from the traces clear the radius, it is 0 for a pair within it, and twice
         the radius for one beyond. The two bounds rise with J, so J itself is compared. The other
@@ -554,7 +557,7 @@ class LiftedGeometry:
         return distances
 
     def _traces(self, a: int) -> Array:
-        """``tr(N N^T - I)`` (n, n) of component a, N from fit i (rows) to fit j (columns)."""
+        """Compute ``tr(N N^T - I)`` (n, n) of component a, from fit i (rows) to fit j (columns)."""
         n = self.shape[0]
         traces = np.empty((n, n))
         excess_traces(
@@ -567,7 +570,7 @@ class LiftedGeometry:
         return traces
 
     def gaps(self) -> Array:
-        """(n,): smallest distance between two components of the fit; inf for k = 1."""
+        """Compute the least distance (n,) between two components of each fit; inf for k = 1."""
         n, k = self.shape
         a, b = (index.astype(np.int64) for index in np.triu_indices(k, 1))
         fits = np.repeat(np.arange(n), len(a))
@@ -575,20 +578,20 @@ class LiftedGeometry:
         return np.asarray(inside.reshape(n, -1).min(axis=1, initial=np.inf))
 
     def radii(self) -> Array:
-        """(n,): half the gap.
+        """Return half the gap of each fit (n,).
 
         In a metric, a component within V of one of mine is at least ``gap - V`` from my others.
         """
         return self.gaps() / 2
 
     def bounds(self, i: IntArray, j: IntArray) -> tuple[Array, Array]:
-        """(m, k, k) twice: lower and upper bounds from the traces."""
+        """Compute lower and upper bounds, (m, k, k) each, from the traces."""
         excess = np.empty((2, len(i), self.shape[1], self.shape[1]))
         listed_excess(self._weights, self._means, self._packed, i, j, excess)
         return _bounds(excess[0], excess[1], self._means.shape[2] + 1)
 
     def exact(self, i: IntArray, a: IntArray, j: IntArray, b: IntArray) -> Array:
-        """(m,): distances between component a of fit i and component b of fit j."""
+        """Compute distances (m,) between component a of fit i and component b of fit j."""
         k, d = self._means.shape[1:]
         values = np.empty(len(i))
         listed_distances(
@@ -603,7 +606,7 @@ class LiftedGeometry:
 
 
 def _bounds(forth: Array, back: Array, p: int) -> tuple[Array, Array]:
-    """Lower and upper bounds on distances from the two traces; 0 and inf where they overflow."""
+    """Bound distances from below and above by the two traces; 0 and inf on overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         J = np.maximum(forth + back, 0.0)
         upper = 2 * np.sqrt(p) * np.arcsinh(np.sqrt(J / p) / 2)

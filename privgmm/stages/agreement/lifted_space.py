@@ -1,6 +1,6 @@
-"""The lifted space: a weighted Gaussian as one positive definite matrix.
+"""Compare, average and mask mixtures in the lifted space of positive definite matrices.
 
-A component (w, mu, Sigma) is the same thing as ``T = w [[Sigma + mu mu^T, mu], [mu^T, 1]]``.
+A component (w, mu, Sigma) corresponds to the matrix ``T = w [[Sigma + mu mu^T, mu], [mu^T, 1]]``.
 Under the affine-invariant distance these matrices form a space of non-positive curvature, in
 which weighted means exist, are unique, and move little when a little weight moves. So the
 agreeing fits can be averaged before they are masked, and the mask shrinks accordingly.
@@ -32,9 +32,9 @@ from privgmm.stages.agreement.flatness import nearly_flat
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
 from privgmm.stages.agreement.lifted_pairs import LiftedGeometry, component_gaps, pairwise_lifted
 from privgmm.stages.agreement.public_grid import lifted_on_grid, misrounding_chance
+from privgmm.stages.agreement.reading import Number
 from privgmm.stages.agreement.space import ChosenWords, SpaceWords
 from privgmm.stages.agreement.votes import Verdict
-from privgmm.stages.stage import Number
 
 __all__ = [
     "Anchored",
@@ -46,11 +46,13 @@ __all__ = [
 ]
 
 _PAIRS_AT_ONCE = 1 << 16
+"""Choice: keeps tables of pairs small in memory; the result does not depend on it."""
 _MARGIN = 1e-3
+"""Relative; far wider than rounding, so that what is near a limit is counted, not inferred."""
 
 
 def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> BoolArray:
-    """Pairs (t, t) with two components that do not match yet lie within `clearance`.
+    """Find pairs (t, t) with two components that do not match yet lie within `clearance`.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> Bo
     """
     k = batch.n_components
     gaps = component_gaps(batch)
-    # margins far wider than rounding: whatever is near a limit is counted, not inferred
+    # margins far wider than rounding: what is near a limit is counted, not inferred
     with np.errstate(invalid="ignore"):
         sure = np.maximum(gaps[:, None], gaps) - distances > clearance * (1 + _MARGIN)
     near = distances <= clearance / 3 * (1 + _MARGIN)
@@ -90,7 +92,7 @@ def blurred_pairs(batch: MixtureBatch, distances: Array, clearance: float) -> Bo
 
 
 def geometry_of(batch: MixtureBatch) -> LiftedGeometry:
-    """The fits of a batch, a harmless one standing in where a fit failed."""
+    """Return the geometry of a batch, with a standard fit in place of one that failed."""
     there = batch.ok & (np.nan_to_num(batch.weights) > 0).all(axis=1)
     return LiftedGeometry(
         np.where(there[:, None], batch.weights, 1.0),
@@ -100,12 +102,17 @@ def geometry_of(batch: MixtureBatch) -> LiftedGeometry:
 
 
 _MEAN_TOLERANCE = 1e-8
+"""Lifted distance; the solver's is a hundredth of it, and tests find the rest to cover rounding."""
 _SOLVER_TOLERANCE = 1e-10
+"""Asked of `karcher_mean`: small next to `_MEAN_TOLERANCE`, large next to rounding."""
 _WIDE_REACH = 8.0
+"""Up to this tau the tolerance is one number; tests cover tau of 3, 8 and 15 with hostile fits."""
+_WIDEST_REACH = 22.0
+"""Beyond, `mean_tolerance` alone is so large that the mask has no finite price at any order."""
 
 
 def mean_tolerance(reach: float) -> float:
-    """How far a computed mean may be from the true one, rounding included.
+    """Bound the lifted distance from a computed mean to the true one, rounding included.
 
     Parameters
     ----------
@@ -122,7 +129,7 @@ def mean_tolerance(reach: float) -> float:
 
 
 def averaged_move(reach: float, move: float) -> float:
-    """Gamma: how far the mean of a core moves, if `move` of its mass goes ``2 reach`` far.
+    """Bound by gamma how far a core's mean moves, if `move` of its mass goes ``2 reach`` far.
 
     Twice the tolerance of a computed mean comes on top.
     """
@@ -147,7 +154,7 @@ class Anchored:
     roots: Array
 
     def matched(self, other: Anchored) -> tuple[Array, Array]:
-        """Roots (k, d+1, d+1) of both in the coordinates of the data, in one order of labels."""
+        """Compute roots (k, d+1, d+1) of both in data coordinates, in one order of labels."""
         roots, others = (
             np.asarray(lift(item.weights, item.means, item.cholesky) @ item.roots)
             for item in (self, other)
@@ -156,13 +163,13 @@ class Anchored:
         return roots, others[bottleneck_matching(table)[1]]
 
     def farther(self, gamma: float) -> Anchored:
-        """Components at distance gamma from each of these, in the direction that costs most."""
+        """Move every component by gamma, in the direction that costs most."""
         scale = np.ones(self.roots.shape[-1])
         scale[0] = math.exp(-gamma / 2)
         return dataclasses.replace(self, roots=self.roots * scale)
 
     def published(self, other: Anchored, seen: Array) -> Mixture:
-        """The mixture made of a vector (m,) of ``gaussian_pair(self, other)``, not shuffled.
+        """Build the mixture of a vector (m,) of ``gaussian_pair(self, other)``, not shuffled.
 
         With ``U_A^-1 U_B = V D W^T``, ``U_A V (I + eta G)`` is a masked root of A and
         ``U_A V D (I + eta G)`` one of B.
@@ -183,10 +190,10 @@ class LiftedSpace:
         Noise level of the mask ``U (I + eta G)(I + eta G)^T U^T``, ``T = U U^T``.
     clearance : float
         Two fits are compared only if any two components that do not match are farther apart
-        than this: else labels could not be told apart. 0 for a single component.
+        than this: else labels would be ambiguous. 0 for a single component.
     reach : float
         tau: what is masked lies within twice as much of its reference; decides how fine the
-        noise must be (`public_grid.noise_bits`).
+        noise must be (`public_grid.noise_bits`). Less than 22: see `mean_tolerance`.
     """
 
     eta: float
@@ -210,22 +217,22 @@ class LiftedSpace:
         positive(self.eta, "eta")
         if not (math.isfinite(self.clearance) and self.clearance >= 0):
             raise InvalidInput(f"clearance must be finite and >= 0, got {self.clearance!r}")
-        positive(self.reach, "reach")
+        positive(self.reach, "reach", below=_WIDEST_REACH)
 
     def mask_curve(self, gamma: float, n_features: int) -> RenyiCurve:
-        """The Rényi price of masking one component that can move by gamma."""
+        """Compute the Rényi price of masking one component that can move by gamma."""
         return lifted_mask_curve(gamma, self.eta, n_features + 1)
 
     def misrounding(self, n_components: int, n_features: int) -> float:
-        """See `public_grid`."""
+        """Bound the chance that a number is rounded otherwise than in real numbers."""
         return misrounding_chance(n_components, n_features + 1)
 
     def noise(self) -> dict[str, float]:
-        """Eta."""
+        """Return eta by its name."""
         return {"eta": self.eta}
 
     def distances(self, items: MixtureBatch) -> Array:
-        """Lifted distances of all pairs (t, t).
+        """Compute the lifted distances of all pairs (t, t).
 
         Infinite, diagonal included, for fits that failed or are too nearly flat to be computed
         with, and where labels blur.
@@ -233,13 +240,13 @@ class LiftedSpace:
         return self._comparable(items, pairwise_lifted(items))
 
     def scattered(self, items: MixtureBatch, factor: float) -> Array:
-        """The distances of fits like these that scatter `factor` times as widely."""
+        """Compute distances of fits that scatter `factor` times as widely as these."""
         return self._comparable(items, factor * pairwise_lifted(items))
 
     def placed(self, items: MixtureBatch, radius: float) -> Array:
-        """The same, but fits of one component are only placed on either side of the radius.
+        """Compute distances (t, t); for one component, only their side of the radius is exact.
 
-        That is where bounds can tell; see `Places`.
+        Bounds decide that without eigenvalues; see `Places`.
         """
         return self._comparable(items, pairwise_lifted(items, around=radius))
 
@@ -251,7 +258,7 @@ class LiftedSpace:
         return np.where(blurred_pairs(items, distances, self.clearance), np.inf, distances)
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
-        """The same distances for the pairs (first, second), each from its two fits alone."""
+        """Compute the distances of pairs (first, second), each from its two fits alone."""
         tables = self.tables(items, first, second)
         values = bottleneck_matchings(tables).values
         if items.n_components == 1:
@@ -260,11 +267,11 @@ class LiftedSpace:
         return np.where(within == items.n_components, values, np.inf)
 
     def tables(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
-        """Lifted distances (m, k, k) of all components of the pairs (first, second)."""
+        """Compute lifted distances (m, k, k) of all components of pairs (first, second)."""
         return component_tables(geometry_of(items), first, second)
 
     def representative(self, items: MixtureBatch, weights: Array, reference: int) -> Anchored:
-        """The weighted Karcher means of the aligned components, seen from the reference.
+        """Compute weighted Karcher means of the aligned components, seen from the reference.
 
         Every block that counts is aligned to the reference by the best matching; clearance
         makes that matching unique. Means are taken in the reference's own coordinates, where
@@ -291,7 +298,7 @@ class LiftedSpace:
         )
 
     def describe_chosen(self, verdict: Verdict) -> ChosenWords:
-        """The blocks that were averaged, and the largest weight among them."""
+        """Describe the blocks that were averaged, and the largest weight. CONFIDENTIAL."""
         weights = verdict.weights
         counted = int((weights > 0).sum())
         return ChosenWords(
@@ -333,7 +340,7 @@ class LiftedSpace:
     # ----------------------------------------------------------------- what can be attacked
 
     def distance(self, first: Anchored, second: Anchored) -> float:
-        """Lifted distance of two representatives, components under the best common order.
+        """Compute the lifted distance of two representatives, under the best common order.
 
         ``N = R_1^-1 (U_1^-1 U_2) R_2``, where the roots R are relative to references U; between
         references the difference of means is taken first.
@@ -352,17 +359,17 @@ class LiftedSpace:
         return float(bottleneck_matchings(table[None]).values[0])
 
     def scaling(self, radius: float, n_features: int) -> float:  # noqa: ARG002 - the same in any d
-        """The radius itself: scaling a covariance is a straight line in this space."""
+        """Return the radius itself: scaling a covariance is a straight line in this space."""
         return radius
 
     def gaussian_pair(self, item_a: Anchored, item_b: Anchored) -> GaussianPair:
-        """The matrices ``I + eta G`` of each component, as drawn for either representative."""
+        """Describe the matrices ``I + eta G`` of each component, for either representative."""
         roots_a, roots_b = item_a.matched(item_b)
         singular = np.linalg.svd(np.linalg.solve(roots_a, roots_b), compute_uv=False)
         return GaussianPair.joined([GaussianPair.of_matrix(s**2, self.eta) for s in singular])
 
     def worst_pair(self, gamma: float, n_components: int, n_features: int) -> GaussianPair:
-        """One eigenvalue of ``T_A^-1 T_B`` is ``exp(-gamma)`` and the others are one.
+        """Describe draws where one eigenvalue of ``T_A^-1 T_B`` is ``exp(-gamma)``, the others one.
 
         That is where the divergence is largest (`privacy.curves.lifted_mask_curve`).
         """
@@ -373,14 +380,14 @@ class LiftedSpace:
     def hardest_pairs(
         self, gamma: float, n_features: int, *, rng: np.random.Generator
     ) -> list[GaussianPair]:
-        """Masked components gamma apart: logarithms of eigenvalues that are gamma long."""
+        """List masked components gamma apart: logarithms of eigenvalues of length gamma."""
         return [
             GaussianPair.of_matrix(np.exp(gamma * u), self.eta)
             for u in directions(n_features + 1, rng=rng)
         ]
 
     def equal_components(self, n: int, n_features: int) -> Anchored:
-        """N equal components, at the origin and of unit covariance."""
+        """Make n equal components, at the origin and of unit covariance."""
         d = n_features
         return Anchored(
             np.full(n, 1 / n),
@@ -390,7 +397,7 @@ class LiftedSpace:
         )
 
     def formula(self, n: int, n_features: int, *, rng: np.random.Generator) -> Array:
-        """``(I + eta G)(I + eta G)^T`` read as weight, mean and covariance."""
+        """Draw ``(I + eta G)(I + eta G)^T`` and read it as weight, mean and covariance."""
         d = n_features
         root = np.eye(d + 1) + self.eta * rng.standard_normal((n, d + 1, d + 1))
         square = root @ root.swapaxes(-1, -2)
@@ -402,7 +409,7 @@ class LiftedSpace:
 def _relative_roots(
     items: MixtureBatch, members: IntArray, order: IntArray, reference: int
 ) -> Array:
-    """``U_a^-1 U_ib`` (n, k, p, p): component b of member i, seen from its a of the reference.
+    """Compute ``U_a^-1 U_ib`` (n, k, p, p): member i's component b, seen from reference a.
 
     ``sqrt(w_b / w_a) [[L_a^-1 L_b, L_a^-1 (mu_b - mu_a)], [0, 1]]``, where b is ``order[i, a]``:
     differences of means come first, so nothing cancels.

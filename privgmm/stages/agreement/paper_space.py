@@ -1,4 +1,4 @@
-"""The paper's space: dist_Param (Section 5) and the mask of Algorithm 2."""
+"""Compare and mask mixtures as the paper does: dist_Param (Section 5), Algorithm 2."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from privgmm.stages.agreement.public_grid import (
     shapes_on_grid,
     weights_on_grid,
 )
+from privgmm.stages.agreement.reading import Number
 from privgmm.stages.agreement.space import ChosenWords, SpaceWords
 from privgmm.stages.agreement.votes import Verdict
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Number
 
 __all__ = ["PaperSpace"]
 
@@ -70,27 +70,27 @@ class PaperSpace:
 
     @classmethod
     def from_form(cls, form: Form) -> PaperSpace:
-        """Read the noise levels back."""
+        """Read the noise levels back from a plan."""
         return cls(*(form.number(field.name) for field in dataclasses.fields(cls)))
 
     def noise(self) -> dict[str, float]:
-        """The three noise levels."""
+        """Return the three noise levels by name."""
         return dataclasses.asdict(self)
 
     def mask_curve(self, gamma: float, n_features: int) -> RenyiCurve:
-        """The Rényi price of masking one component that can move by gamma."""
+        """Compute the Rényi price of masking one component that can move by gamma."""
         return paper_mask_curve(gamma, self.eta_weight, self.eta_mean, self.eta_cov, n_features)
 
     def lemma_price(
         self, gamma: float, delta: float, n_components: int, n_features: int
     ) -> lemmas.MaskPrice:
-        """The price of masking a mixture by Lemmas F.1, F.2, F.6 and 3.5, at a delta in all."""
+        """Price the mask of a mixture by Lemmas F.1, F.2, F.6 and 3.5, at a delta in all."""
         part = delta / (6 * n_components)
         dearest = max(self._lemma_epsilons(gamma, part, n_features))
         return lemmas.mixture_price(lemmas.MaskPrice(dearest, part), n_components)
 
     def _lemma_epsilons(self, gamma: float, part: float, d: int) -> tuple[float, float, float]:
-        """What R_W, R_Mean and R_Cov cost at a delta of `part` each."""
+        """Price R_W, R_Mean and R_Cov at a delta of `part` each."""
         return (
             lemmas.epsilon_weight(gamma, self.eta_weight, part),
             lemmas.epsilon_mean(gamma, self.eta_mean, part),
@@ -98,11 +98,11 @@ class PaperSpace:
         )
 
     def distance(self, first: Mixture, second: Mixture) -> float:
-        """``dist_Param`` of two mixtures."""
+        """Compute ``dist_Param`` of two mixtures."""
         return dist_param(first, second)
 
     def distances(self, items: MixtureBatch) -> Array:
-        """``dist_Param`` of all pairs (t, t).
+        """Compute ``dist_Param`` of all pairs (t, t).
 
         Infinite, diagonal included, for fits that failed or are too nearly flat to compute with.
         """
@@ -112,29 +112,29 @@ class PaperSpace:
         return distances
 
     def scattered(self, items: MixtureBatch, factor: float) -> Array:
-        """The distances of fits like these that scatter `factor` times as widely."""
+        """Compute distances of fits that scatter `factor` times as widely as these."""
         return np.asarray(factor * self.distances(items), dtype=np.float64)
 
     def between(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
-        """``dist_Param`` of the pairs (first, second), each from its two fits alone."""
+        """Compute ``dist_Param`` of pairs (first, second), each from its two fits alone."""
         return bottleneck_matchings(self.tables(items, first, second)).values
 
     def tables(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
-        """``dist_Comp`` (m, k, k) of all components of the pairs (first, second)."""
+        """Compute ``dist_Comp`` (m, k, k) of all components of pairs (first, second)."""
         geometry = ParamGeometry(items.weights, items.means, items.cholesky)
         return component_tables(geometry, first, second)
 
     def representative(
         self,
         items: MixtureBatch,
-        weights: Array,  # noqa: ARG002 - one block is picked, whatever the others weigh
+        weights: Array,  # noqa: ARG002 - one block is picked
         reference: int,
     ) -> Mixture:
-        """The picked fit itself (Algorithm 1, line 8)."""
+        """Return the picked fit itself (Algorithm 1, line 8)."""
         return items[reference]
 
     def describe_chosen(self, verdict: Verdict) -> ChosenWords:
-        """The block that was picked, and its friends."""
+        """Describe the block that was picked, and its friends. CONFIDENTIAL."""
         block = verdict.reference
         return ChosenWords(
             f"The first block with enough friends, block **{block + 1}**, speaks for all. "
@@ -152,21 +152,21 @@ class PaperSpace:
         )
 
     def misrounding(self, n_components: int, n_features: int) -> float:
-        """See `public_grid`."""
+        """Bound the chance that a number is rounded otherwise than in real numbers."""
         return misrounding_chance(n_components, n_features)
 
     def _bits(self, n_features: int) -> int:
-        """How fine the noise must be; what is masked is a fit itself, so the reach is zero."""
+        """Compute how fine the noise must be; a fit itself is masked, so the reach is zero."""
         levels = self.eta_weight, self.eta_mean, self.eta_cov
         return noise_bits(min(levels), max(levels), n_features, 0.0)
 
     def mask_weight(self, weights: Array, n_features: int, *, rng: Randomness) -> Array:
-        """R_W (Algorithm 2, line 2) of each weight: ``max(0, w + eta_W g)``, on a grid."""
+        """Draw R_W (Algorithm 2, line 2) of each weight: ``max(0, w + eta_W g)``, on a grid."""
         bits = self._bits(n_features)
         return weights_on_grid(weights, eta=self.eta_weight, bits=bits, rng=rng)
 
     def mask_covariance(self, cholesky: Array, *, rng: Randomness) -> GriddedShapes:
-        """R_Cov (Algorithm 2, lines 8-9) of each ``L L^T``: a factor of it, on a grid.
+        """Draw R_Cov (Algorithm 2, lines 8-9) of each ``L L^T``: a factor of it, on a grid.
 
         The law of ``A (I + eta G)(I + eta G)^T A^T`` is the same for every root A of Sigma,
         because G is rotation invariant; the Cholesky factor serves as ``Sigma^(1/2)``.
@@ -177,7 +177,7 @@ class PaperSpace:
     def mask_mean(
         self, means: Array, cholesky: Array, shapes: GriddedShapes, *, rng: Randomness
     ) -> Array:
-        """R_Mean (Algorithm 2, line 5) of each mean: ``mu + eta_Mean g``, ``g ~ N(0, Sigma)``.
+        """Draw R_Mean (Algorithm 2, line 5) of each mean: ``mu + eta_Mean g``, g ~ N(0, Sigma).
 
         Published on the grid of `shapes`, which are public already.
         """
@@ -185,7 +185,7 @@ class PaperSpace:
         return means_on_grid(means, cholesky, shapes, eta=self.eta_mean, bits=bits, rng=rng)
 
     def mask_component(self, component: Component, *, rng: Randomness) -> Component:
-        """B_Comp (Algorithm 2, line 12); the weight is not yet normalised."""
+        """Draw B_Comp (Algorithm 2, line 12); the weight is not yet normalised."""
         factor = np.asarray(np.linalg.cholesky(component.covariance))[None]
         (weight,) = self.mask_weight(
             np.array([component.weight]), component.mean.size, rng=rng
@@ -195,7 +195,7 @@ class PaperSpace:
         return Component(weight, mean, shapes.factors[0] @ shapes.factors[0].T)
 
     def mask(self, item: Mixture, *, rng: Randomness) -> Mixture:
-        """B_GMM (Algorithm 2, lines 14-19): mask every component, shuffle, normalise.
+        """Draw B_GMM (Algorithm 2, lines 14-19): mask every component, shuffle, normalise.
 
         Should every noisy weight be zero, the released weights are equal: a rule applied to
         noisy numbers alone, so it costs no privacy.
@@ -213,12 +213,12 @@ class PaperSpace:
     # ----------------------------------------------------------------- what can be attacked
 
     def scaling(self, radius: float, n_features: int) -> float:
-        """``sqrt d ln(1 + radius / sqrt d)``: dist_Param counts it by its larger Frobenius norm."""
+        """Return ``sqrt d ln(1 + radius / sqrt d)``: dist_Param takes the larger Frobenius norm."""
         root = math.sqrt(n_features)
         return root * math.log1p(radius / root)
 
     def gaussian_pair(self, item_a: Mixture, item_b: Mixture) -> GaussianPair:
-        """Weight, mean and root of each component as Algorithm 2 draws them for either mixture."""
+        """Describe weights, means and roots as Algorithm 2 draws them for either mixture."""
         k = item_a.n_components
         table = np.array(
             [
@@ -245,7 +245,7 @@ class PaperSpace:
         return GaussianPair.joined(parts)
 
     def worst_pair(self, gamma: float, n_components: int, n_features: int) -> GaussianPair:
-        """The largest move of weight and mean, and one covariance ratio at ``1 / (1 + gamma)``.
+        """Describe the largest moves: of weight, mean, and one covariance ratio, 1 / (1 + gamma).
 
         The price (`privacy.curves.paper_mask_curve`) adds the three although they share one gamma.
         """
@@ -257,7 +257,7 @@ class PaperSpace:
     def hardest_pairs(
         self, gamma: float, n_features: int, *, rng: np.random.Generator
     ) -> list[GaussianPair]:
-        """B_Comp at dist_Comp gamma: weight, mean and covariance all move."""
+        """List draws of B_Comp at dist_Comp gamma: weight, mean and covariance all move."""
         pairs = []
         for u in directions(n_features, rng=rng):
             lam = np.where(u > 0, 1 + gamma * u, 1 / (1 - gamma * u))
@@ -272,7 +272,7 @@ class PaperSpace:
     def lemma_pairs(
         self, gamma: float, delta: float, n_components: int, n_features: int
     ) -> tuple[PricedPair, ...]:
-        """R_W, R_Mean and R_Cov at distance gamma, both ways round, as `lemma_price` prices them.
+        """List R_W, R_Mean and R_Cov at distance gamma, both ways, as `lemma_price` prices them.
 
         Each must be (epsilon', delta')-close for the epsilon' that its lemma (F.1, F.2 or F.6)
         states at ``delta' = delta / (6 k)``.
@@ -292,7 +292,7 @@ class PaperSpace:
         )
 
     def _component_parts(self, gamma: float, shift: Array, ratios: Array) -> list[GaussianPair]:
-        """R_W, R_Mean and R_Cov: a weight that moves by gamma, a mean by `shift`, and ratios."""
+        """List R_W, R_Mean and R_Cov where a weight moves by gamma, a mean by `shift`."""
         d = ratios.size
         mean = GaussianPair(
             np.zeros(d),
@@ -307,12 +307,12 @@ class PaperSpace:
         ]
 
     def equal_components(self, n: int, n_features: int) -> Mixture:
-        """N equal components, at the origin and of unit covariance."""
+        """Make n equal components, at the origin and of unit covariance."""
         d = n_features
         return Mixture(np.full(n, 1 / n), np.zeros((n, d)), np.broadcast_to(np.eye(d), (n, d, d)))
 
     def formula(self, n: int, n_features: int, *, rng: np.random.Generator) -> Array:
-        """``max(0, w + eta_W g)``, ``eta_Mean g`` and ``(I + eta_Cov G)(I + eta_Cov G)^T``."""
+        """Draw ``max(0, w + eta_W g)``, ``eta_Mean g`` and ``(I + eta_Cov G)(I + eta_Cov G)^T``."""
         weights = np.maximum(1 / n + self.eta_weight * rng.standard_normal(n), 0.0)
         means = self.eta_mean * rng.standard_normal(n)
         rows = np.eye(n_features)[0] + self.eta_cov * rng.standard_normal((n, n_features))

@@ -1,6 +1,6 @@
-"""Masked components on a public grid: what is shown could have come from either neighbour.
+"""Publish masked components on a public grid, where either neighbour could have made them.
 
-A mask is proved for real numbers. Computed in floating point, its last bits tell which numbers
+A mask is proved for real numbers. Computed in floating point, its last bits show which numbers
 went in: some outputs of one data set cannot come out of its neighbour at all. Here noise has
 hundreds of bits (`privacy.noise.fine_normal`), all that follows it is done in integers, and what
 comes out is rounded to a grid that depends on what is published alone. So the outcome is, but for
@@ -10,7 +10,7 @@ is post-processing.
 The grid of a component with lower factor C (covariance ``C C^T``): each ``C_ii`` has a mantissa of
 41 bits, and p_i is the power of two at or below it. With ``C = D diag(C_11, ..)``, entries of the
 unit triangle D are multiples of ``2^-40 p_i / p_j``, and entry i of the mean is one of
-``2^-40 p_i``. What rounding moved in a row is made good in the rows below it, so that
+``2^-40 p_i``. What rounding moved in a row is corrected in the rows below it, so that
 ``D' = D (I + E)`` and ``m' = m + D e`` with E_ij and e_i within half a step: nearly flat components
 move as little, in their own units, as round ones.
 
@@ -74,14 +74,17 @@ __all__ = [
 ]
 
 GRID_BITS = 40
+"""Choice: steps of a trillionth of a width; what is published needs no finer ones."""
 _THETA_BITS = 62
+"""theta = 2^-62 of the notes: all chances of misrounding together stay below (p + 1)^2 2^-60."""
 _GUARD = 256
+"""Bits of integers beyond those of the noise; what they cut off is far below e of the notes."""
 _LARGEST_EXPONENT = 500
-"""Of a published width: its square is still a number."""
+"""Exponent of a published width: its square stays within the range of floats, 2^1023."""
 
 
 def misrounding_chance(n_components: int, size: int) -> float:
-    """How often, at most, what is published is not what real numbers would give.
+    """Bound the chance that what is published is not what real numbers would give.
 
     `size` is p: the rows of the matrix that carries the noise of one component.
     """
@@ -89,7 +92,7 @@ def misrounding_chance(n_components: int, size: int) -> float:
 
 
 def noise_bits(smallest: float, largest: float, size: int, reach: float) -> int:
-    """How many bits of noise keep the promise of `misrounding_chance`; see the notes above.
+    """Compute the bits of noise that keep the promise of `misrounding_chance`; see the notes.
 
     Parameters
     ----------
@@ -108,7 +111,7 @@ def noise_bits(smallest: float, largest: float, size: int, reach: float) -> int:
 
 
 class Gridded(NamedTuple):
-    """Numbers on the public grid.
+    """A masked mixture on the public grid.
 
     ``weights`` (n,), not normalised; ``means`` (n, d); ``factors`` (n, d, d), lower triangular.
     """
@@ -121,7 +124,7 @@ class Gridded(NamedTuple):
 class _Widths(NamedTuple):
     """Widths (n, d) on the grid, ``mantissas 2^(exponents - 40)``.
 
-    Beside them ``ratios 2^ratio_exponents``: what L_ii, that is masked, is in units of p_i.
+    Also ``ratios 2^ratio_exponents``: L_ii, which is masked, in units of p_i.
     """
 
     mantissas: WholeArray
@@ -131,9 +134,9 @@ class _Widths(NamedTuple):
 
 
 class GriddedShapes(NamedTuple):
-    """Lower factors (n, d, d) on the grid, and what means are rounded with. NOT all public.
+    """Lower factors (n, d, d) on the grid, and what means are rounded with. CONFIDENTIAL.
 
-    Only `factors` may be shown.
+    Only `factors` may be published.
     """
 
     factors: Array
@@ -151,7 +154,7 @@ def lifted_on_grid(
     reach: float,
     rng: Randomness,
 ) -> Gridded:
-    """Masked lifted components ``U R (I + eta G)``, U the root of each reference, on the grid.
+    """Mask lifted components as ``U R (I + eta G)``, U the root of each reference, on the grid.
 
     Parameters
     ----------
@@ -188,7 +191,7 @@ def lifted_on_grid(
 
 
 def shapes_on_grid(cholesky: Array, *, eta: float, bits: int, rng: Randomness) -> GriddedShapes:
-    """Lower factors of ``L (I + eta G)`` on the grid, for factors L (n, d, d)."""
+    """Draw lower factors of ``L (I + eta G)`` on the grid, for factors L (n, d, d)."""
     n, d, _ = cholesky.shape
     precision = bits + _GUARD
     noisy, exponent = _noisy_identity(rng, n, d, eta, bits)
@@ -208,7 +211,7 @@ def means_on_grid(
     bits: int,
     rng: Randomness,
 ) -> Array:
-    """``mean + eta L g`` (n, d) on the grid of shapes that are published."""
+    """Draw ``mean + eta L g`` (n, d) on the grid of shapes that are published."""
     n, d = means.shape
     precision = bits + _GUARD
     draws, unit = fine_normal(rng, (n, d), bits)
@@ -220,7 +223,7 @@ def means_on_grid(
 
 
 def weights_on_grid(weights: Array, *, eta: float, bits: int, rng: Randomness) -> Array:
-    """``max(0, w + eta g)`` (n,) in multiples of 2^-40."""
+    """Draw ``max(0, w + eta g)`` (n,) in multiples of 2^-40."""
     draws, unit = fine_normal(rng, weights.shape, bits)
     (mantissa,), (exponent,) = whole_parts([eta])
     own, places = whole_parts(weights)
@@ -240,14 +243,14 @@ def _shift(value: int, places: int) -> int:
 
 
 def _shifted(values: WholeArray, places: WholeArray | int) -> WholeArray:
-    """``values 2^places``, rounded down where places are negative."""
+    """Compute ``values 2^places``, rounded down where places are negative."""
     return np.asarray(np.frompyfunc(_shift, 2, 1)(values, places), dtype=np.object_)
 
 
 def _noisy_identity(
     rng: Randomness, n: int, size: int, eta: float, bits: int
 ) -> tuple[WholeArray, int]:
-    """``I + eta G`` (n, size, size) as ``integers 2^exponent``, exactly."""
+    """Draw ``I + eta G`` (n, size, size) as ``integers 2^exponent``, exactly."""
     draws, unit = fine_normal(rng, (n, size, size), bits)
     (mantissa,), (exponent,) = whole_parts([eta])
     scale = unit - exponent
@@ -255,7 +258,7 @@ def _noisy_identity(
 
 
 def _decomposed(roots: WholeArray, exponent: int, precision: int) -> tuple[WholeArray, WholeArray]:
-    """Pivots (n, p) and unit triangles (n, p, p) of ``B B^T = D diag(pivots) D^T``.
+    """Decompose ``B B^T = D diag(pivots) D^T``: pivots (n, p), unit triangles (n, p, p).
 
     B is ``roots 2^exponent``; both results are in units of ``2^-precision``.
     """
@@ -277,7 +280,7 @@ def _decomposed(roots: WholeArray, exponent: int, precision: int) -> tuple[Whole
 
 
 def _levelled(cholesky: Array, precision: int) -> WholeArray:
-    """``L_il / L_ii`` (n, d, d) in units of ``2^-precision``."""
+    """Divide rows by their diagonals: ``L_il / L_ii`` (n, d, d) in units of ``2^-precision``."""
     mantissas, exponents = whole_parts(cholesky)
     own = np.diagonal(mantissas, axis1=1, axis2=2)[:, :, None]
     places = np.diagonal(exponents, axis1=1, axis2=2)[:, :, None]
@@ -285,7 +288,7 @@ def _levelled(cholesky: Array, precision: int) -> WholeArray:
 
 
 def _rounded_root(numerator: int, denominator: int, exponent: int) -> tuple[int, int]:
-    """``sqrt(numerator / denominator 2^exponent)``, rounded to ``mantissa 2^(e - 40)``."""
+    """Round ``sqrt(numerator / denominator 2^exponent)`` to ``mantissa 2^(e - 40)``."""
     length = numerator.bit_length() - denominator.bit_length() + exponent
     e = (length - 1) // 2
     places = GRID_BITS - e + 2
@@ -309,21 +312,21 @@ _rounded_roots = np.frompyfunc(_rounded_root, 3, 2)
 
 
 def _widths(cholesky: Array, pivots: WholeArray, over: WholeArray) -> _Widths:
-    """``L_ii sqrt(pivot_i / over)`` on the grid."""
+    """Compute ``L_ii sqrt(pivot_i / over)`` on the grid."""
     own, places = (np.diagonal(part, axis1=1, axis2=2) for part in whole_parts(cholesky))
     mantissas, exponents = _rounded_roots(own * own * pivots, over, 2 * places)
     return _Widths(mantissas, exponents, own, places - exponents)
 
 
 def _in_grid_units(values: WholeArray, widths: _Widths) -> WholeArray:
-    """Numbers (n, d), given in units of L_ii, in those of p_i."""
+    """Convert numbers (n, d) from units of L_ii to units of p_i."""
     return _shifted(values * widths.ratios, widths.ratio_exponents)
 
 
 def _settled_factors(
     spread: WholeArray, widths: _Widths, precision: int
 ) -> tuple[Array, WholeArray]:
-    """Lower factors (n, d, d) on the grid, and the unit triangle in units of ``p_i / p_j``.
+    """Round lower factors (n, d, d) to the grid; also the unit triangle in ``p_i / p_j``.
 
     `spread` is the unit triangle in units of ``L_ii / L_jj``.
     """
@@ -350,7 +353,7 @@ def _settled_factors(
 def _settled_means(
     means: Array, moves: WholeArray, triangle: WholeArray, widths: _Widths, precision: int
 ) -> Array:
-    """``means + moves`` (n, d) on the grid; `moves` are in units of p_i."""
+    """Round ``means + moves`` (n, d) to the grid; `moves` are in units of p_i."""
     n, d = moves.shape
     mantissas, exponents = whole_parts(means)
     wanted = moves + _shifted(mantissas, exponents - widths.exponents + precision)
@@ -362,21 +365,21 @@ def _settled_means(
 
 
 def _rounded(wanted: WholeArray, precision: int) -> tuple[WholeArray, WholeArray]:
-    """Whole cells of ``2^-40``, and what rounding moved, in units of ``2^-precision``."""
+    """Round to whole cells of ``2^-40``; also what that moved, in units of ``2^-precision``."""
     drop = precision - GRID_BITS
     cells = (wanted + (1 << (drop - 1))) >> drop
     return cells, (cells << drop) - wanted
 
 
 def _root_weights(weights: Array, pivots: WholeArray, precision: int) -> Array:
-    """``weight pivot`` (n,), its root on the grid, squared."""
+    """Compute ``weight pivot`` (n,) as the square of a root on the grid."""
     mantissas, exponents = whole_parts(weights)
     roots, places = _rounded_roots(mantissas * pivots, 1, exponents - precision)
     return _real(roots, places - GRID_BITS) ** 2
 
 
 def _float(value: int, exponent: int) -> float:
-    """``value 2^exponent`` rounded to a float, the largest there is if it is larger."""
+    """Round ``value 2^exponent`` to a float, at most to the largest there is."""
     excess = max(0, abs(value).bit_length() - 64)
     try:
         return math.ldexp(value >> excess, exponent + excess)

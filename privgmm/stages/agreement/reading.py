@@ -1,9 +1,9 @@
-"""How a test reads votes, as plain data for pictures and pages.
+"""Describe how a test reads votes, as plain data for pictures and pages.
 
 Each test knows what its votes mean and which noise it adds (`votes.AgreementTest`,
 `algorithm_1.PopulousTest`). It says so in the shapes defined here, which are the same for every
-test, so that whoever draws them need not know which test it is. All of it is NOT private, except
-for `VoteWords`, which does not depend on any data.
+test, so that code that draws them need not know which test it is. All of it is CONFIDENTIAL,
+except for `VoteWords`, which do not depend on any data.
 """
 
 from __future__ import annotations
@@ -12,14 +12,21 @@ import dataclasses
 from typing import Literal, NamedTuple
 
 from privgmm.arrays import Array, BoolArray
-from privgmm.stages.stage import Number
 
-__all__ = ["NoisyLaw", "VoteBand", "VoteLine", "VoteMark", "VoteWords", "VotesReading"]
+__all__ = ["NoisyLaw", "Number", "VoteBand", "VoteLine", "VoteMark", "VoteWords", "VotesReading"]
+
+
+class Number(NamedTuple):
+    """A number to show: what it is called, its value as text, and what it means."""
+
+    label: str
+    value: str
+    meaning: str
 
 
 @dataclasses.dataclass(frozen=True)
 class VoteWords:
-    """How a test is spoken of.
+    """The words in which pages and reports describe a test.
 
     Parameters
     ----------
@@ -43,7 +50,7 @@ class VoteWords:
 
 
 class VoteBand(NamedTuple):
-    """Blocks with at least `least` friends, and fewer than the band before asks for."""
+    """Blocks with at least `least` friends, and fewer than the band before it requires."""
 
     least: int
     name: str
@@ -73,7 +80,7 @@ class VoteMark(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class VotesReading:
-    """What a test reads from friend counts. NOT private.
+    """What a test reads from friend counts. CONFIDENTIAL.
 
     Parameters
     ----------
@@ -85,7 +92,7 @@ class VotesReading:
     numbers : tuple of Number
         The statistic and what it was made with.
     words : str
-        The counts in one sentence, for those who do not see the picture.
+        The counts in one sentence, for readers who cannot see the picture.
     """
 
     bands: tuple[VoteBand, ...]
@@ -97,7 +104,7 @@ class VotesReading:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NoisyLaw:
-    """The law of a statistic with its noise. NOT private: it lies around the statistic.
+    """The law of a statistic with its noise, centred at the statistic. CONFIDENTIAL.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""How block fits scatter around the truth, without any data.
+"""Simulate how block fits scatter around the truth, without any data.
 
 Seen in a component's own coordinates, the error of a good fit depends only on how many of the
 block's rows belong to the component: the count is multinomial, the mean normal, the covariance
-Wishart, whatever the mixture (affine invariance). So blocks can be simulated for any number of
+Wishart, for any mixture (affine invariance). So blocks can be simulated for any number of
 rows. This ignores overlap between components, which makes real fits scatter more.
 
 Simulating every fitted matrix takes time like ``k d^3``. Where columns and components are many,
@@ -51,21 +51,26 @@ __all__ = [
 ]
 
 _COSTLY = 10_000
+"""Choice: k (d + 1)^3 from which on distances are drawn without their matrices."""
 _BLOCKS = 100
+"""Choice: blocks whose distances are drawn so; each stands for several if there are more."""
 _PRECISION = 20_000
+"""2 / 0.01^2: enough matrices, each off by sqrt(2 / q), for a mean that is right within 1 %."""
 _STEPS_PER_DOUBLING = 4
+"""Choice: numbers of rows at which means are simulated; in between they are interpolated."""
 _LINEAR = 10_000
+"""Choice: with this many rows per dimension the limit of many rows is taken."""
 
 
 def is_wide(n_components: int, n_features: int) -> bool:
-    """Whether matrices would take too long: k (d + 1)^3 is large, and so is d."""
+    """Decide whether matrices would take too long: k (d + 1)^3 is large, and so is d."""
     return n_features >= 10 and n_components * (n_features + 1) ** 3 > _COSTLY
 
 
 def wide_distances(
     n_blocks: int, counts: Array, expected: Array, d: int, seed: int, *, lifted: bool
 ) -> Array:
-    """Distances (t, t) between simulated fits of t blocks, t at most a hundred.
+    """Simulate distances (t, t) between fits of t blocks, t at most a hundred.
 
     Parameters
     ----------
@@ -107,7 +112,7 @@ def wide_distances(
 
 @functools.lru_cache(maxsize=8)
 def _draws(t: int, k: int, p: int, seed: int) -> tuple[Array, Array, Array]:
-    """Chi squares over q (t, k), twice the cosines (k, t (t - 1) / 2), normal traces (t, k)."""
+    """Draw chi squares over q (t, k), twice the cosines (k, t (t - 1) / 2), traces (t, k)."""
     generator = np.random.default_rng([seed, t, k, p])
     q = (p - 1) * (p + 2) / 2
     squares = generator.chisquare(q, (t, k)) / q
@@ -117,7 +122,7 @@ def _draws(t: int, k: int, p: int, seed: int) -> tuple[Array, Array, Array]:
 
 @functools.lru_cache(maxsize=512)
 def _trace_deviation(d: int, n: float, lifted: bool) -> float:
-    """Of ``ln det`` of a maximum-likelihood covariance of n rows, or of its trace."""
+    """Compute the deviation of ``ln det`` of a fitted covariance of n rows, or of its trace."""
     if not lifted:
         return math.sqrt(2 * d / n)
     freedom = np.maximum(n - 1 - np.arange(d), 1.0)
@@ -126,7 +131,7 @@ def _trace_deviation(d: int, n: float, lifted: bool) -> float:
 
 @functools.lru_cache(maxsize=512)
 def _rest(d: int, n: float, lifted: bool) -> float:
-    """The mean of ``|T0|^2`` for n rows of a component."""
+    """Compute the mean of ``|T0|^2`` for n rows of a component."""
     if not lifted:
         return (d - 1) * (d + 2) / n
     if n >= _LINEAR * (d + 1):
@@ -139,7 +144,7 @@ def _rest(d: int, n: float, lifted: bool) -> float:
 
 @functools.lru_cache(maxsize=512)
 def _scaled_rest(d: int, step: int | None) -> float:
-    """The mean of ``n |T0|^2`` of lifted errors at ``n = 2^(step / 4)``, or in the limit."""
+    """Compute the mean of ``n |T0|^2`` of lifted errors at n = 2^(step / 4), or in the limit."""
     p = d + 1
     if step is None:
         # independent entries: off the diagonal and in the mean 1/n twice, on the diagonal 2/n
@@ -161,13 +166,17 @@ def _scaled_rest(d: int, step: int | None) -> float:
 
 
 _NORMAL_COUNTS = 1e9
+"""With this many rows, counts of rows are drawn as normal numbers, not multinomial ones."""
 _MOST_SIMULATED = 400
+"""Choice: blocks simulated at most; each stands for several if there are more."""
 _REPLICATES = 3
+"""Choice: sets of simulated blocks that a chance is averaged over."""
 _SETTLED_ROWS = 1e6
+"""Rows per block from which on only the scale of the scatter changes."""
 
 
 def component_weights(n_components: int, smallest: float | None = None) -> Array:
-    """Weights to plan for: all equal, or one of the given size and the rest equal."""
+    """Choose weights to plan for: all equal, or one of the given size and the rest equal."""
     if smallest is None or n_components == 1:
         return np.full(n_components, 1 / n_components)
     if not 0 < smallest <= 1 / n_components:
@@ -216,7 +225,7 @@ def _counts(rows: float, weights: Array, n_blocks: int, rng: np.random.Generator
 
 
 def _wishart_roots(counts: Array, d: int, rng: np.random.Generator) -> Array:
-    """Lower roots of maximum-likelihood covariances of `counts` standard normal rows."""
+    """Draw lower roots of fitted covariances of `counts` standard normal rows."""
     roots = np.zeros((*counts.shape, d, d))
     lower = np.tril_indices(d, -1)
     roots[..., lower[0], lower[1]] = rng.standard_normal((*counts.shape, lower[0].size))
@@ -226,7 +235,7 @@ def _wishart_roots(counts: Array, d: int, rng: np.random.Generator) -> Array:
 
 
 def vectorised(matrices: Array) -> Array:
-    """Symmetric matrices (..., p, p) as vectors with the same inner product."""
+    """Turn symmetric matrices (..., p, p) into vectors with the same inner product."""
     p = matrices.shape[-1]
     row, column = np.triu_indices(p)
     scale = np.where(row == column, 1.0, np.sqrt(2.0))
@@ -268,7 +277,7 @@ def simulate_blocks(
 
 
 def _squared(points: Array) -> Array:
-    """Squared Euclidean distances (t, t) of the rows of (t, q), good to rounding of the largest."""
+    """Compute squared distances (t, t) of rows of (t, q), good to rounding of the largest."""
     centred = points - points.mean(axis=0)
     norms = np.einsum("ij,ij->i", centred, centred)
     return np.asarray(
@@ -277,7 +286,7 @@ def _squared(points: Array) -> Array:
 
 
 def pair_distances(errors: BlockErrors, *, lifted: bool) -> Array:
-    """Distances between all simulated fits (t, t), to first order in the errors.
+    """Compute distances (t, t) of all simulated fits, to first order in the errors.
 
     Parameters
     ----------
@@ -314,7 +323,7 @@ def simulated_distances(
     seed: int,
     lifted: bool,
 ) -> Array:
-    """Distances (t, t) between simulated fits; t is `n_blocks`, or fewer where each is costly."""
+    """Simulate distances (t, t) between fits; t is `n_blocks`, or fewer where each is costly."""
     w = finite_array(weights, "weights", (None,))
     if is_wide(w.size, n_features):
         counts = _counts(rows_per_block, w, n_blocks, np.random.default_rng(seed))
@@ -325,7 +334,7 @@ def simulated_distances(
 
 
 def friend_counts_of_blocks(distances: Array, radius: float, n_blocks: int) -> IntArray:
-    """Friend counts of `n_blocks` blocks, from the distances of as many simulated ones or fewer.
+    """Count friends of `n_blocks` blocks, from distances of as many simulated ones or fewer.
 
     With fewer, each simulated block stands for several: its share of friends is kept.
     """
@@ -352,7 +361,7 @@ def _tables(
 def _simulated_distances(
     n_blocks: int, rows_per_block: float, weights: Array, n_features: int, lifted: bool
 ) -> tuple[tuple[Array, ...], float]:
-    """Tables of distances, and the factor by which to multiply them.
+    """Return tables of simulated distances, and the factor by which to multiply them.
 
     Beyond a million rows a block the law has settled, and only its scale changes. The paper's
     distance is taken as settled throughout: its tests pass far beyond that number only.
@@ -382,7 +391,7 @@ def pass_probability(
     *,
     lifted: bool,
 ) -> float:
-    """The chance that `test` passes on fits of `rows_per_block` rows each.
+    """Estimate the chance that `test` passes on fits of `rows_per_block` rows each.
 
     Averaged over the noise exactly and over a few simulated sets of blocks.
     """
@@ -401,9 +410,9 @@ def rows_needed(
     lifted: bool,
     probability: float,
 ) -> float:
-    """Rows in all blocks together at which `test` passes with the given probability.
+    """Estimate the rows in all blocks at which `test` passes with the given probability.
 
-    Infinite if the test cannot pass so often even when all blocks agree.
+    Infinite if the test cannot pass with this probability even when all blocks agree.
 
     Notes
     -----
@@ -421,6 +430,7 @@ def rows_needed(
     rows = max(float(least), 1000 / float(w.min()))
     for _ in range(8):
         tables, scale = _simulated_distances(t, rows, w, n_features, lifted)
+        # friend counts grow with the radius, and so does the chance: bisection in its logarithm
         low, high = -25.0, 25.0
         while high - low > 1e-3:
             middle = (low + high) / 2

@@ -17,18 +17,18 @@ from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.curves import RenyiCurve
 from privgmm.privacy.gaussian_pairs import GaussianPair
 from privgmm.privacy.noise import Randomness
+from privgmm.stages.agreement.reading import Number
 from privgmm.stages.agreement.votes import Verdict
-from privgmm.stages.stage import Number
 
 __all__ = ["ChosenWords", "MixtureSpace", "Places", "Space", "SpaceWords"]
 
-Items = TypeVar("Items", contravariant=True)
-Item = TypeVar("Item", covariant=True)
+Items_contra = TypeVar("Items_contra", contravariant=True)
+Item_co = TypeVar("Item_co", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class SpaceWords:
-    """How a space is spoken of.
+    """The words in which pages and reports describe a space.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ class SpaceWords:
 
 @dataclasses.dataclass(frozen=True)
 class ChosenWords:
-    """What goes to the mask after one verdict, in words. NOT private.
+    """What goes to the mask after one verdict, in words. CONFIDENTIAL.
 
     Parameters
     ----------
     sentences : str
         Which blocks it was made of, and why one row moves it by little.
     name : str
-        What it is called beside a picture.
+        What it is called in a picture.
     numbers : tuple of Number
     """
 
@@ -71,11 +71,11 @@ class ChosenWords:
 
 
 @runtime_checkable
-class Places(Protocol[Items]):
-    """A space that can tell who lies within a radius sooner than how far everybody is apart."""
+class Places(Protocol[Items_contra]):
+    """A space that finds the pairs within a radius faster than all distances."""
 
-    def placed(self, items: Items, radius: float) -> Array:
-        """All distances (t, t), where nothing counts but who lies within the radius.
+    def placed(self, items: Items_contra, radius: float) -> Array:
+        """Compute numbers (t, t) that lie on the same side of the radius as the distances.
 
         Any other number on the same side may stand for a distance that is off the radius by a
         thousandth or more.
@@ -83,22 +83,23 @@ class Places(Protocol[Items]):
         ...
 
 
-class Space(Protocol[Items, Item]):
+class Space(Protocol[Items_contra, Item_co]):
     """A semimetric space (Definition 2.1) with a masking mechanism (Definition 2.2)."""
 
-    def distances(self, items: Items) -> Array:
-        """All distances (t, t); infinite, diagonal included, where an item does not exist."""
+    def distances(self, items: Items_contra) -> Array:
+        """Compute all distances (t, t); infinite, diagonal included, where an item is missing."""
         ...
 
-    def between(self, items: Items, first: IntArray, second: IntArray) -> Array:
-        """Distances (m,) of the pairs (first, second), each from its two items alone.
+    def between(self, items: Items_contra, first: IntArray, second: IntArray) -> Array:
+        """Compute the distances (m,) of pairs (first, second), each from its two items alone.
 
-        To the last bit: no third item may have a say, not even through rounding.
+        To the last bit: no third item may change them, not even through rounding. Sensitivity
+        rests on it.
         """
         ...
 
-    def representative(self, items: Items, weights: Array, reference: int) -> Any:
-        """What to mask when the test passes.
+    def representative(self, items: Items_contra, weights: Array, reference: int) -> Any:
+        """Compute what is masked when the test passes.
 
         Parameters
         ----------
@@ -109,83 +110,83 @@ class Space(Protocol[Items, Item]):
         """
         ...
 
-    def mask(self, item: Any, *, rng: Randomness) -> Item:
-        """A noisy version of `item`, the only thing that may be shown: on a public grid.
+    def mask(self, item: Any, *, rng: Randomness) -> Item_co:
+        """Draw a noisy version of `item` on a public grid, the only one that may be published.
 
-        It must not raise, whatever the item and the noise are.
+        It must not raise for any item and any noise: the budget is spent by then.
         """
         ...
 
 
 class MixtureSpace(Space[MixtureBatch, Mixture], Protocol):
-    """A space of mixtures that can say what its mask costs, and be spoken of."""
+    """A space of mixtures that prices its mask and describes itself."""
 
     lifted: ClassVar[bool]
-    """Whether its distance is that of lifted matrices, for simulating how fits scatter in it."""
+    """Whether its distance is that of lifted matrices; simulations of fits need to know."""
     averages: ClassVar[bool]
-    """Whether what is masked is a mean of the fits that agree, and not one of them."""
+    """Whether a mean of the agreeing fits is masked, and not one of them."""
     words: ClassVar[SpaceWords]
 
     def scattered(self, items: MixtureBatch, factor: float) -> Array:
-        """The distances (t, t) of fits like these that scatter `factor` times as widely.
+        """Compute distances (t, t) of fits that scatter `factor` times as widely as these.
 
         Fits of more rows scatter less. Components lie as far apart as they do in `items`.
         """
         ...
 
     def describe_chosen(self, verdict: Verdict) -> ChosenWords:
-        """What is masked after this verdict, in words. NOT private."""
+        """Say what is masked after this verdict. CONFIDENTIAL."""
         ...
 
     def mask_curve(self, gamma: float, n_features: int) -> RenyiCurve:
-        """The Rényi price of masking one component that can move by gamma."""
+        """Compute the Rényi price of masking one component that can move by gamma."""
         ...
 
     def misrounding(self, n_components: int, n_features: int) -> float:
-        """How often what the mask publishes is not what real numbers would give, at most."""
+        """Bound the chance that the mask publishes something else than real numbers would give."""
         ...
 
     def noise(self) -> dict[str, float]:
-        """Its noise levels by name, as plain numbers for JSON."""
+        """Return the noise levels by name, as plain numbers for JSON."""
         ...
 
     # ------------------------------------------------------------- what the audit asks for
 
     def distance(self, first: Any, second: Any) -> float:
-        """Between two representatives, their components under the best order."""
+        """Compute the distance of two representatives, components under the best matching."""
         ...
 
     def tables(self, items: MixtureBatch, first: IntArray, second: IntArray) -> Array:
-        """Distances (m, k, k) of all components of the pairs (first, second), pair by pair."""
+        """Compute distances (m, k, k) of all components of pairs (first, second), pair by pair."""
         ...
 
     def scaling(self, radius: float, n_features: int) -> float:
-        """The x for which covariances S and ``exp(x / sqrt d) S`` are `radius` apart."""
+        """Find the x for which covariances S and ``exp(x / sqrt d) S`` are `radius` apart."""
         ...
 
     def gaussian_pair(self, item_a: Any, item_b: Any) -> GaussianPair:
-        """What the mask draws for either of two representatives, before squaring and shuffling.
+        """Describe what the mask draws for two representatives, before squaring and shuffling.
 
-        Components are matched first: whoever sees the pair is told which is which.
+        Components are matched first: an attacker is assumed to know which is which.
         """
         ...
 
     def worst_pair(self, gamma: float, n_components: int, n_features: int) -> GaussianPair:
-        """The same for two representatives as far apart as gamma allows, in each component."""
+        """Describe the mask's draws for representatives as far apart as gamma allows."""
         ...
 
     def hardest_pairs(
         self, gamma: float, n_features: int, *, rng: np.random.Generator
     ) -> list[GaussianPair]:
-        """What the mask draws for one component and others gamma away, in many directions."""
+        """List the mask's draws for one component and others gamma away, in many directions."""
         ...
 
     def equal_components(self, n: int, n_features: int) -> Any:
-        """A representative of n equal components, at the origin and of unit covariance."""
+        """Make a representative of n equal components, at the origin and of unit covariance."""
         ...
 
     def formula(self, n: int, n_features: int, *, rng: np.random.Generator) -> Array:
-        """What the mask should make of `equal_components`, drawn by its bare formula.
+        """Draw what the mask should make of `equal_components`, by its bare formula.
 
         Array (3, n): weights before they are normalised, and the first entries of means and
         covariances.

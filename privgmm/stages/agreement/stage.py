@@ -1,12 +1,12 @@
-"""The stage of agreement: deal rows into blocks, fit, vote, and mask what the blocks agree on.
+"""Deal rows into blocks, fit, vote, and mask what the blocks agree on: the agreement stage.
 
 Three kinds, each with its price and the reason for it in its docstring:
 
 - `PaperAgreement`: Algorithm 1 as printed, one block picked, priced by Theorem 2.3;
-- `PickedAgreement`: the same with the exact test and the exact account;
+- `PickedAgreement`: one block picked, with the exact test and the exact account;
 - `AveragedAgreement`: the mean of all agreeing blocks, in the lifted space.
 
-Whatever follows from other numbers is derived here, not stored: the number of blocks, gamma, and
+What follows from other numbers is derived here, not stored: the number of blocks, gamma, and
 how far apart components must be.
 """
 
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from privgmm.arrays import Array, IntArray
-from privgmm.budget import Budget
+from privgmm.arrays import Array, IntArray, positive
+from privgmm.budget import Budget, Unit
 from privgmm.data.engines import Submitting, Watched
-from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.errors import InvalidInput, PrivGMMError, Problem
 from privgmm.learners.isolation import BlockFits, checked_fits, fit_apart, repeats
 from privgmm.learners.learner import Learner, block_seeds
 from privgmm.learners.registry import is_own, learner_for, make_learner
@@ -49,13 +49,15 @@ from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.votes import (
     AgreementTest,
     PrivateTest,
+    Verdict,
     core_sensitivity,
     required_separation,
 )
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Drawn, Scene, Stage, Work
+from privgmm.stages.stage import Bottom, Drawn, Stage, StageView, Work
 
 __all__ = [
+    "DISAGREEMENT",
     "Agreement",
     "AgreementView",
     "AveragedAgreement",
@@ -67,10 +69,17 @@ __all__ = [
 ]
 
 _PARTS = 20
+"""Choice: parts that blocks are fitted in where progress is shown, a step every 5 %."""
+
+_WIDEST_PICKED = 10.0
+"""A mask that hides more, gamma = 120, has no finite price at any of `privacy.curves.ORDERS`."""
+
+DISAGREEMENT = "The fits of the blocks did not agree closely enough."
+"""Why an agreement publishes nothing."""
 
 
 def friend_radius(gamma: float) -> float:
-    """``sqrt(1 + gamma) - 1``: fits this near a common third lie within gamma of each other.
+    """Compute ``sqrt(1 + gamma) - 1``: fits this near a common third are within gamma.
 
     ``ln(1 + dist_Param)`` satisfies the triangle inequality without restriction, so two
     distances tau give at most ``(1 + tau)^2 - 1``.
@@ -79,21 +88,23 @@ def friend_radius(gamma: float) -> float:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AgreementView:
-    """What a stage of agreement saw. NOT private.
+class AgreementView(StageView):
+    """What a stage of agreement saw. CONFIDENTIAL.
 
     Parameters
     ----------
     fits : MixtureBatch
         The block fits.
     positions : array (t, s)
-        Which rows made up each block.
+        Which rows made up each block, by their positions in the table.
     found : Populous
         Votes and the verdict.
     learner : Learner
         What fitted the blocks.
     reasons : tuple of str
         For each block why it has no fit, where the learner says so; empty where it has one.
+    try_others : bool
+        Whether another number of components can be suggested.
     """
 
     fits: MixtureBatch
@@ -101,6 +112,37 @@ class AgreementView:
     found: Populous[Mixture]
     learner: Learner
     reasons: tuple[str, ...] = ()
+    try_others: bool = True
+
+    @property
+    def verdict(self) -> Verdict:
+        """Friend counts, statistic, noise and threshold."""
+        return self.found.verdict
+
+    @property
+    def distances(self) -> Array:
+        """Distances of the fits (t, t); computed when first read."""
+        return self.found.distances
+
+    @property
+    def coarse(self) -> Mixture | None:
+        """What the blocks agreed on, masked; None if they did not agree."""
+        return None if isinstance(self.found.value, Bottom) else self.found.value
+
+    def hint(self, take: Callable[[IntArray], Array]) -> str | None:
+        """Say why blocks disagree and which k to try; None if they agree."""
+        # clustering of fits: loaded only where somebody asks for a hint
+        from privgmm.stages.agreement.hint import hint
+
+        return hint(
+            self.fits,
+            self.distances,
+            take,
+            self.positions,
+            learner=self.learner,
+            passed=self.verdict.passed,
+            try_others=self.try_others,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,18 +184,18 @@ class Agreement(Stage):
 
     @property
     def n_blocks(self) -> int:
-        """T."""
+        """Number t of blocks."""
         return self.test.n_blocks
 
     @property
     def tau(self) -> float:
-        """How near two fits must be to count as agreeing."""
+        """Distance up to which two fits agree."""
         return self.test.radius
 
     @property
     @abc.abstractmethod
     def gamma(self) -> float:
-        """How far apart what is masked can be for two neighbouring data sets."""
+        """Largest distance between what is masked for two neighbouring data sets."""
 
     @property
     def separation(self) -> float:
@@ -162,7 +204,7 @@ class Agreement(Stage):
 
     @property
     def misrounding(self) -> float:
-        """How often what is published is not what real numbers would give; part of the price."""
+        """Chance that what is published is not what real numbers would give; part of the price."""
         return self.space.misrounding(self.n_components, self.n_features)
 
     @property
@@ -171,23 +213,35 @@ class Agreement(Stage):
         return max(self.n_components * (self.n_features + 1), self.n_features + 2)
 
     def least_units(self) -> int:
-        """Enough to fill every block."""
+        """Return the fewest rows (or persons) that fill every block."""
         return self.n_blocks * self.least_rows
 
+    def shortage(self, n_units: int, unit: Unit) -> Problem | None:
+        """Say why there are too few rows or persons for the blocks; None if there are enough."""
+        t = self.n_blocks
+        if n_units >= self.least_units():
+            return None
+        return Problem(
+            f"{{given}} {unit}s in {{blocks}} blocks leave {{each}} per block, but "
+            f"{self.n_components} components of {self.n_features} columns need at least {{least}}",
+            remedy=f"use fewer blocks, fewer components or more {unit}s",
+            facts={"given": n_units, "blocks": t, "each": n_units // t, "least": self.least_rows},
+        )
+
     def rows_in_block(self, n_units: float) -> int:
-        """How many of so many rows (or persons) go into each block: ``floor(n / t)``."""
+        """Return how many of `n_units` rows (or persons) go into each block: ``floor(n / t)``."""
         return math.floor(n_units / self.n_blocks)
 
     # ---------------------------------------------------------------------------- running
 
     def fitter(self, chosen: Learner | None) -> Learner:
-        """What fits the blocks: the stage's own learner, else the one chosen, else EM."""
+        """Return what fits the blocks: the stage's own learner, else the one chosen, else EM."""
         if self.learner is not None:
             return make_learner(self.learner, self.n_components)
         return learner_for(self.n_components, chosen)
 
     def dealt(self, n_units: int, *, seed: int) -> IntArray:
-        """Which of so many rows (or persons) go into each block (t, s): by position and chance."""
+        """Deal rows (or persons) into blocks (t, s), by position and chance."""
         return deal(n_units, self.n_blocks, seed=seed)
 
     def prepare(self, work: Work, public: Any) -> PreparedAgreement:  # noqa: ARG002 - it needs nothing public
@@ -206,7 +260,7 @@ class Agreement(Stage):
         return component_weights(self.n_components, self.smallest_weight)
 
     def rows_needed(self, probability: float = 0.95) -> float:
-        """Rows at which the test passes with this probability, by the blocks' natural scatter.
+        """Estimate the rows at which the test passes with this probability, from simulated scatter.
 
         An estimate without data: it assumes well separated components of the planned weights.
         """
@@ -219,7 +273,7 @@ class Agreement(Stage):
         )
 
     def pass_probability(self, n_rows: float) -> float:
-        """The chance that the test passes on so many rows of well separated components."""
+        """Estimate the chance that the test passes on `n_rows` rows, components well separated."""
         return pass_probability(
             self.test,
             self.rows_in_block(n_rows),
@@ -231,56 +285,43 @@ class Agreement(Stage):
     # -------------------------------------------------------------------------------- words
 
     def sentences(self) -> list[str]:
-        """When two fits agree, what the test asks for, and how far the mask moves."""
+        """Say when two fits agree, what the test asks for, and how far the mask moves."""
         return [
-            f"Two block fits agree if they lie within {self.tau:.3g}; the private test then asks "
-            "that enough blocks agree.",
+            f"Two block fits agree if they lie within {self.tau:.3g}; a differentially private "
+            "test then asks that enough blocks agree.",
             *self.test.sentences(),
             f"What comes out of the mask is then within {self.alpha:g} of what the agreeing blocks "
             f"found, with probability {1 - self.beta:g}.",
         ]
 
-    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
-        """Deal, fit, compare, vote, test; if it passed also represent and mask."""
-        steps = (
-            Scene("blocks", "Blocks"),
-            Scene("fits", "Fits"),
-            Scene("distances", "Distances"),
-            Scene("votes", "Votes"),
-            Scene("test", "Noisy test"),
-        )
-        if not passed:
-            return steps
-        return (*steps, Scene("chosen", self.space.words.chosen_label), Scene("mask", "Mask"))
-
     # ----------------------------------------------------------------- what can be attacked
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """What must hold when one block changes, by the names that `audit.cores` lists."""
+        """Guarantees for when one block changes, by the names that `audit.cores` lists."""
         return ("statistic", "flips", "move")
 
     @property
     def shape(self) -> str:
-        """Its sizes in short, to tell it from other stages in a report."""
+        """Its sizes in short, to distinguish it from other stages in a report."""
         return f"k={self.n_components} d={self.n_features} t={self.n_blocks}"
 
     def mask_curve(self) -> RenyiCurve | None:
-        """The Rényi price of one masked component; None where lemmas price the mask."""
+        """Compute the Rényi price of one masked component; None where lemmas price the mask."""
         return self.space.mask_curve(self.gamma, self.n_features)
 
     def lemma_pairs(self) -> tuple[PricedPair, ...]:
-        """The parts of the mask as lemmas price them; none where it has a Rényi price."""
+        """List the parts of the mask as lemmas price them; none where it has a Rényi price."""
         return ()
 
     def worst_pair(self) -> GaussianPair:
-        """What the mask draws for two inputs as far apart as gamma allows, in each component."""
+        """Describe the mask's draws for two inputs as far apart as gamma allows."""
         return self.space.worst_pair(self.gamma, self.n_components, self.n_features)
 
     # ----------------------------------------------------------------------- plain numbers
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         return {
             "alpha": self.alpha,
             "beta": self.beta,
@@ -302,7 +343,7 @@ class Agreement(Stage):
         test: type[AgreementTest] | type[PopulousTest],
         **parts: Any,
     ) -> Self:
-        """The stage with a test of this kind, read from the fields that every kind has."""
+        """Read a stage with a test of this kind from the fields that every kind has."""
         blocks, tau = form.whole("n_blocks", 1), form.number("tau")
         fields: dict[str, Any] = {
             "n_components": n_components,
@@ -315,7 +356,7 @@ class Agreement(Stage):
         return cls(**fields, **parts)._checked(form)
 
     def _checked(self, form: Form) -> Self:
-        """Itself, if what the file says of derived numbers is true."""
+        """Return the stage itself if the derived numbers in the file are right."""
         # written by older versions from other roundings of the same numbers
         form.agrees("gamma", self.gamma, within=1e-6)
         form.agrees("separation", self.separation)
@@ -331,7 +372,7 @@ class PaperAgreement(Agreement):
     Two fits within tau of a common third are within ``2 z tau <= gamma <= 1`` (Lemma 5.2, z = 3/2).
     The mask of two mixtures that near is priced by Lemmas F.1, F.2 and F.6, composed over k
     components by Lemma 3.5; the test by Theorem C.6. Theorem 2.3 adds the two: with the larger
-    of both (e, dl) the whole is ``(2 e, 4 exp(e) dl)``-private.
+    of both (e, dl) the whole costs ``(2 e, 4 exp(e) dl)``.
     """
 
     test: PopulousTest
@@ -339,27 +380,33 @@ class PaperAgreement(Agreement):
 
     @property
     def gamma(self) -> float:
-        """``2 z tau``."""
+        """``2 z tau``, by Lemma 5.2: see the notes of the class."""
         return 2 * lemmas.TRIANGLE_FACTOR * self.tau
 
     def price(self) -> Price:
-        """Theorem 2.3 with whatever the test and the mask cost at these noise levels."""
+        """Price the stage by Theorem 2.3, with what test and mask cost at these noise levels."""
         if self.gamma > 1:
             raise PrivGMMError(
-                f"not private: the triangle inequality needs gamma <= 1: {self.gamma:g}"
+                "not differentially private: the triangle inequality needs gamma <= 1, and here "
+                f"gamma = {self.gamma:g}"
             )
         mask = self.space.lemma_price(
             self.gamma, self.test.delta, self.n_components, self.n_features
         )
         e, dl = max(self.test.epsilon, mask.epsilon), max(self.test.delta, mask.delta)
+        if e >= -math.log(4 * dl):
+            raise PrivGMMError(
+                "not differentially private: Theorem 2.3 needs 4 exp(epsilon) delta < 1, and here "
+                f"epsilon = {e:g} and delta = {dl:g}"
+            )
         return Price.of_budget(Budget(2 * e, 4 * math.exp(e) * dl + self.misrounding))
 
     def mask_curve(self) -> RenyiCurve | None:
-        """None: the mask is priced by `lemma_pairs`."""
+        """Return None: the mask is priced by `lemma_pairs`."""
         return None
 
     def lemma_pairs(self) -> tuple[PricedPair, ...]:
-        """R_W, R_Mean and R_Cov at distance gamma, priced by Lemmas F.1, F.2 and F.6."""
+        """List R_W, R_Mean and R_Cov at distance gamma, priced by Lemmas F.1, F.2 and F.6."""
         return self.space.lemma_pairs(
             self.gamma, self.test.delta, self.n_components, self.n_features
         )
@@ -373,7 +420,7 @@ class PaperAgreement(Agreement):
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> PaperAgreement:
-        """Read the stage back, checked as to form."""
+        """Read the stage back from a plan, and check its form."""
         space = PaperSpace.from_form(form.part("noise"))
         return cls._read(form, n_components, n_features, PopulousTest, space=space)
 
@@ -389,7 +436,7 @@ class ExactAgreement(Agreement):
     test: AgreementTest
 
     def price(self) -> Price:
-        """The test's curve and k times that of one masked component."""
+        """Add the test's curve and k times that of one masked component."""
         mask = self.space.mask_curve(self.gamma, self.n_features)
         return self.test.price(
             mask * self.n_components, rounding=self.misrounding, variation=self.mask_variation
@@ -398,10 +445,10 @@ class ExactAgreement(Agreement):
     @property
     @abc.abstractmethod
     def mask_variation(self) -> float:
-        """How well the mask alone lets two data sets be told apart: total variation, at most."""
+        """Bound on the total variation between what the mask draws for two neighbours."""
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """Privacy losses (n,): what is masked moves by gamma, the test's count by one."""
+        """Draw privacy losses (n,): what is masked moves by gamma, the test's count by one."""
         mask = self.worst_pair().losses(n, rng=rng)
         return mask + self.test.worst_losses(n, rng=rng)
 
@@ -418,6 +465,9 @@ class PickedAgreement(ExactAgreement):
 
     space: PaperSpace
 
+    def __post_init__(self) -> None:
+        positive(self.tau, "tau", below=_WIDEST_PICKED)
+
     @property
     def gamma(self) -> float:
         """``(1 + tau)^2 - 1``; distances themselves are computed to a relative 1e-9."""
@@ -425,14 +475,14 @@ class PickedAgreement(ExactAgreement):
 
     @property
     def mask_variation(self) -> float:
-        """By the path of `privacy.guessing`, for each of the three that Algorithm 2 draws.
+        """Bound by the path of `privacy.guessing`, for each of the three that Algorithm 2 draws.
 
         A covariance whose ratios are lam moves along ``lam^t``, with
         ``sum of (ln lam)^2 <= sum of |lam - 1| |1/lam - 1| <= gamma^2``. In its eigenvectors a mean
         moves by D_i in all, at a speed proportional to ``lam_i^(t/2)``; in units of the spread on
         the way this is at most ``|D_i| lam_i^(-1/4)``, so ``gamma`` in all, the geometric mean of
         its lengths in either covariance. The score of a weight is normal, that of a mean has a
-        quadratic part ``ln(lam_i)/2 (g_i^2 - 1)`` besides, and that of a root is as for lifted
+        quadratic part ``ln(lam_i)/2 (g_i^2 - 1)`` in addition, and that of a root is as for lifted
         components. All variances add.
         """
         space, g, d = self.space, self.gamma, self.n_features
@@ -442,7 +492,7 @@ class PickedAgreement(ExactAgreement):
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> PickedAgreement:
-        """Read the stage back, checked as to form."""
+        """Read the stage back from a plan, and check its form."""
         space = PaperSpace.from_form(form.part("noise"))
         return cls._read(form, n_components, n_features, AgreementTest, space=space)
 
@@ -478,18 +528,18 @@ class AveragedAgreement(ExactAgreement):
 
     @property
     def mask_variation(self) -> float:
-        """By the path of `privacy.guessing`: ``sum of c_i^2 <= gamma^2 / 4`` in each component."""
+        """Bound by the path of `privacy.guessing`: ``sum c_i^2 <= gamma^2 / 4`` per component."""
         each = (self.gamma / 2) ** 2 * (self.eta**-2 + 2 * (self.n_features + 1))
         return quadratic_variation(self.n_components * each, self.gamma / 2)
 
     @property
     def separation(self) -> float:
-        """What unique labels need: 0 for one component, else 3 or 5."""
+        """Factor that unique labels need: 0 for one component, else 3 or 5."""
         return required_separation(self.test, self.n_components)
 
     @property
     def guarantees(self) -> tuple[str, ...]:
-        """All members of both cores are near each other, and labels are beyond doubt."""
+        """Names of the guarantees; the members of both cores are near each other as well."""
         labels = ("doubt",) if self.n_components > 1 else ()
         return ("statistic", "flips", "diameter", "move", *labels)
 
@@ -500,29 +550,33 @@ class AveragedAgreement(ExactAgreement):
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> AveragedAgreement:
-        """Read the stage back, checked as to form."""
+        """Read the stage back from a plan, and check its form."""
         eta = form.part("noise").number("eta")
         return cls._read(form, n_components, n_features, AgreementTest, eta=eta)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedAgreement:
-    """All blocks fitted; the votes are not counted yet. NOT private."""
+    """All blocks fitted, with the votes not counted yet. CONFIDENTIAL."""
 
     stage: Agreement
     fits: MixtureBatch
     positions: IntArray
     learner: Learner
     reasons: tuple[str, ...] = ()
+    try_others: bool = True
 
     def draw(self, source: NoiseSource) -> Drawn:
-        """Test and mask: a mixture, or ⊥."""
+        """Run test and mask: a mixture, or ⊥."""
         stage = self.stage
         found: Populous[Mixture] = private_populous_estimator(
             self.fits, stage.space, stage.test, source
         )
-        view = AgreementView(self.fits, self.positions, found, self.learner, self.reasons)
-        return Drawn(found.value, view)
+        view = AgreementView(
+            self.fits, self.positions, found, self.learner, self.reasons, self.try_others
+        )
+        value = Bottom(DISAGREEMENT) if isinstance(found.value, Bottom) else found.value
+        return Drawn(value, view)
 
 
 def _fit_part(
@@ -551,8 +605,8 @@ def _fit(
     t = len(blocks)
     elsewhere = work.engine if isinstance(work.engine, Submitting) else None
     # our own learners divide the work among threads by themselves
-    told = work.progress is not None or work.watch is not None
-    watched = elsewhere is not None or told or not is_own(learner)
+    shown = work.progress is not None or work.watch is not None
+    watched = elsewhere is not None or shown or not is_own(learner)
     n_parts = min(t, _PARTS) if watched else 1
     parts = [part for part in np.array_split(np.arange(t), n_parts) if part.size]
     spans = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]

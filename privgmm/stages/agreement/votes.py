@@ -1,4 +1,4 @@
-"""Do the blocks agree? Friend counts, and the exact test on them.
+"""Test whether blocks agree: friend counts, and the exact test on them.
 
 Two fits are friends when both exist and lie within a radius. The statistic is an integer of
 sensitivity one, the noise an integer, and the accounting loses nothing to a split delta.
@@ -21,6 +21,7 @@ from privgmm.privacy.gaussian_pairs import Closeness
 from privgmm.privacy.noise import DiscreteGaussian, RandomState, noise_source
 from privgmm.stages.agreement.reading import (
     NoisyLaw,
+    Number,
     VoteBand,
     VoteLine,
     VoteMark,
@@ -28,7 +29,6 @@ from privgmm.stages.agreement.reading import (
     VoteWords,
 )
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Number
 
 __all__ = [
     "AgreementTest",
@@ -42,26 +42,25 @@ __all__ = [
     "required_separation",
 ]
 
-_EPSILONS = (0.0, 0.1, 0.3, 1.0, 2.0, 4.0)
-_LEAST_DELTA = 1e-15
-"""Where the claim about the noise is made, and below what it is too small to be checked."""
+_EPSILONS, _LEAST_DELTA = (0.0, 0.1, 0.3, 1.0, 2.0, 4.0), 1e-15
+"""Choice: epsilons of the claim about the noise; a delta below 1e-15 is too small to check."""
 
 _CERTAIN, _MOST_COUNTS = 9.0, 10_000
-"""So many scales of its noise above the threshold a test passes for sure; and how many values of
-its statistic are looked at one by one."""
+"""This many scales of its noise above the threshold a test fails with chance 1e-19. Beyond this
+many values, chances to pass are not listed one by one."""
 
 _WIDEST_NOISE = 1e5
-"""Of a test read from a file: wider noise than any number of blocks that fits in memory needs."""
+"""Largest scale read from a file; blocks that fit in memory need less noise."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Verdict:
-    """What a test saw and said. NOT private, except for `passed`.
+    """What a test saw and said. CONFIDENTIAL, except for `passed`.
 
     Parameters
     ----------
     passed : bool
-        Whether a release may follow: the one private output of the test.
+        Whether a release may follow: the one output of the test that is differentially private.
     counts : array of int (t,)
         Friends of each block, itself included.
     weights : array (t,)
@@ -84,7 +83,7 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Standing:
-    """How the votes stand before any noise is drawn. NOT private.
+    """How the votes stand before any noise is drawn. CONFIDENTIAL.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ class Standing:
 
 @dataclasses.dataclass(frozen=True)
 class NoiseClaim:
-    """What is claimed of a test's noise: it hides how far one block moves the statistic.
+    """A claim about a test's noise: it hides how far one block moves the statistic.
 
     Parameters
     ----------
@@ -125,29 +124,21 @@ class NoiseClaim:
 
 
 class PrivateTest(Protocol):
-    """A private test on a distance matrix."""
+    """A differentially private test on a distance matrix."""
 
     words: ClassVar[VoteWords]
-    """How it is spoken of."""
+    """The words in which pages and reports describe the test."""
     counted_by: ClassVar[tuple[Callable[..., Any], ...]]
-    """The functions that make its statistic out of distances, in the order they run."""
+    """The functions that compute its statistic from distances, in the order they run."""
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks vote."""
+        """Number of blocks that vote."""
         ...
 
     @property
     def radius(self) -> float:
-        """How near two fits must be to be friends."""
-        ...
-
-    @property
-    def gaussian_scale(self) -> float:
-        """Scale of its noise, if one row moves the statistic by 1 and the noise is Gaussian.
-
-        Raises `InvalidInput` if it is not.
-        """
+        """Distance up to which two fits are friends."""
         ...
 
     def examine(self, distances: Array, *, rng: RandomState) -> Verdict:
@@ -155,15 +146,15 @@ class PrivateTest(Protocol):
         ...
 
     def pass_probability(self, counts: IntArray) -> float:
-        """The chance of passing at given friend counts, over the noise."""
+        """Compute the chance, over the noise, of passing at given friend counts."""
         ...
 
     def read_votes(self, counts: IntArray) -> VotesReading:
-        """What it reads from friend counts, to be shown. NOT private."""
+        """Describe friend counts for a picture. CONFIDENTIAL."""
         ...
 
     def noisy_law(self, statistic: float) -> NoisyLaw:
-        """The law of the statistic with its noise, to be shown. NOT private."""
+        """Describe the law of the noisy statistic for a picture. CONFIDENTIAL."""
         ...
 
     # ------------------------------------------------------------- what the audit asks for
@@ -175,36 +166,36 @@ class PrivateTest(Protocol):
 
     @property
     def flank(self) -> int:
-        """How many blocks can lie on each of two sides, apart, if the middle is to pass."""
+        """Number of blocks that can lie on each of two sides, apart, if the middle is to pass."""
         ...
 
     def standing(self, counts: IntArray) -> Standing:
-        """How friend counts are judged, but for the noise. NOT private."""
+        """Judge friend counts, before any noise. CONFIDENTIAL."""
         ...
 
     def least_counts(self) -> IntArray:
-        """Friend counts (t,) that can pass, but only just."""
+        """Return the least friend counts (t,) that can pass."""
         ...
 
     def noise_claim(self) -> NoiseClaim:
-        """What is claimed of its noise."""
+        """Claim how well the noise hides what one block moves."""
         ...
 
     def noise_delta(self, epsilon: float, shift: float) -> float:
-        """The exact delta at epsilon between its noise and the same noise moved by `shift`."""
+        """Compute the exact delta at epsilon between the noise and the noise moved by `shift`."""
         ...
 
     def sentences(self) -> list[str]:
-        """What the test asks for, in plain words."""
+        """Say in plain words what the test asks for."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         ...
 
 
 def friend_counts(distances: Array, radius: float) -> IntArray:
-    """``N_i``: how many fits lie within `radius` of fit i, itself included.
+    """Count ``N_i``, the fits within `radius` of fit i, itself included.
 
     A fit that does not exist has infinite distances, diagonal included, and so no friends.
     """
@@ -212,7 +203,7 @@ def friend_counts(distances: Array, radius: float) -> IntArray:
 
 
 def h_index(counts: IntArray, full: int, core: int) -> int:
-    """``max{ h >= 0 : #{i : N_i >= M + h} >= G + h }``, or -1 if there is none.
+    """Compute ``max{ h >= 0 : #{i : N_i >= M + h} >= G + h }``, or -1 if there is none.
 
     Notes
     -----
@@ -293,18 +284,13 @@ class AgreementTest:
             raise InvalidInput(f"core must lie in 1..{self.n_blocks}, got {self.core}")
 
     @property
-    def gaussian_scale(self) -> float:
-        """Sigma."""
-        return self.sigma
-
-    @property
     def shortfall(self) -> float:
         """``P(Z >= theta)``: how often it may pass where a neighbour never does."""
         return DiscreteGaussian(self.sigma).survival(self.threshold)
 
     @property
     def chances(self) -> tuple[float, ...]:
-        """The chance to pass at h = 0, 1, ..., until it is certain or there are no more blocks.
+        """Chances to pass at h = 0, 1, ..., until it is certain or there are no more blocks.
 
         Empty where these are too many to look at one by one.
         """
@@ -315,7 +301,7 @@ class AgreementTest:
         return tuple(law.survival(self.threshold - h) for h in range(max(last, 0) + 1))
 
     def price(self, mask: RenyiCurve, *, rounding: float = 0.0, variation: float = 1.0) -> Price:
-        """What the test costs together with the mask that follows it, and its rounding.
+        """Price the test together with the mask that follows it, and its rounding.
 
         `variation` bounds the total variation that the mask leaves.
         """
@@ -330,11 +316,11 @@ class AgreementTest:
 
     @property
     def ramp(self) -> int:
-        """L = M - m + 1: over how many counts a block's weight climbs from 0 to 1."""
+        """L = M - m + 1: the counts over which a block's weight grows from 0 to 1."""
         return self.full - self.member + 1
 
     def ramp_weights(self, counts: IntArray) -> Array:
-        """``v_i = clip((N_i - m + 1) / L, 0, 1)``: positive iff N_i >= m, one iff N_i >= M."""
+        """Weigh blocks by ``clip((N_i - m + 1) / L, 0, 1)``: 0 iff N_i < m, 1 iff N_i >= M."""
         return np.clip((counts - self.member + 1) / self.ramp, 0.0, 1.0)
 
     def examine(self, distances: Array, *, rng: RandomState) -> Verdict:
@@ -353,7 +339,7 @@ class AgreementTest:
         )
 
     def standing(self, counts: IntArray) -> Standing:
-        """The h-index, and everyone's weight in the mean."""
+        """Judge friend counts: the h-index, and the weight of each block in the mean."""
         h = h_index(counts, self.full, self.core)
         qualified = counts >= self.full
         return Standing(
@@ -364,12 +350,12 @@ class AgreementTest:
         )
 
     def pass_probability(self, counts: IntArray) -> float:
-        """The chance of passing at given friend counts, over the noise."""
+        """Compute the chance, over the noise, of passing at given friend counts."""
         h = h_index(counts, self.full, self.core)
         return 0.0 if h < 0 else DiscreteGaussian(self.sigma).survival(self.threshold - h)
 
     def read_votes(self, counts: IntArray) -> VotesReading:
-        """Who may enter the core, and how far it can be climbed from (G, M)."""
+        """Describe for a picture which blocks may enter the core, and the climb from (G, M)."""
         h = h_index(counts, self.full, self.core)
         reach = max(h, 0) + max(2, round(0.06 * self.n_blocks))
         climb = VoteLine(
@@ -389,8 +375,8 @@ class AgreementTest:
             mark=met if h >= 0 else None,
             numbers=(
                 Number("h", f"{h}", "Blocks and friends to spare; -1 if there is no core"),
-                Number("M friends", f"{self.full}", "A block with so many friends counts fully"),
-                Number("G blocks", f"{self.core}", "So many blocks must have M friends each"),
+                Number("M friends", f"{self.full}", "A block with this many friends counts fully"),
+                Number("G blocks", f"{self.core}", "This many blocks must have M friends each"),
                 Number("m friends", f"{self.member}", "With fewer, a block does not count at all"),
             ),
             words=f"Votes of {counts.size:,} blocks in falling order, median "
@@ -399,7 +385,7 @@ class AgreementTest:
         )
 
     def noisy_law(self, statistic: float) -> NoisyLaw:
-        """The discrete Gaussian around h, as far as it can be seen; all of it refuses if h < 0."""
+        """Describe for a picture the discrete Gaussian around h; all of it refuses if h < 0."""
         law = DiscreteGaussian(self.sigma)
         seen = np.abs(law.support) <= max(4.5 * self.sigma, self.threshold - statistic + 1)
         values = np.asarray(statistic + law.support[seen], dtype=np.float64)
@@ -422,11 +408,11 @@ class AgreementTest:
         return self.n_blocks - self.full
 
     def least_counts(self) -> IntArray:
-        """G blocks with M friends each, the others alone: h = 0."""
+        """Return counts with h = 0: G blocks have M friends each, the others only themselves."""
         return np.where(np.arange(self.n_blocks) < self.core, self.full, 1).astype(np.int64)
 
     def noise_claim(self) -> NoiseClaim:
-        """The count, moved by one, is priced as if the noise were a Gaussian of that scale."""
+        """Claim that noise on the count hides a move by one as well as a Gaussian of that scale."""
         curve = gaussian_curve(self.sigma)
         prices = tuple(Closeness(epsilon, curve.delta(epsilon)) for epsilon in _EPSILONS)
         return NoiseClaim(
@@ -435,18 +421,18 @@ class AgreementTest:
         )
 
     def noise_delta(self, epsilon: float, shift: float) -> float:
-        """``sum (P(z) - e^epsilon P(z - shift))+`` over the integers, for a whole shift >= 1."""
+        """Sum ``(P(z) - e^epsilon P(z - shift))+`` over the integers, for a whole shift >= 1."""
         law, step = DiscreteGaussian(self.sigma).probabilities, round(shift)
         return float(np.maximum(law[step:] - math.exp(epsilon) * law[:-step], 0.0).sum())
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """Privacy losses (n,) of the noisy count where it moves by one."""
+        """Draw privacy losses (n,) of the noisy count where it moves by one."""
         law = DiscreteGaussian(self.sigma)
         z = rng.choice(law.support, size=n, p=law.probabilities)
         return np.asarray((2 * z + 1) / (2 * law.sigma**2), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         return {
             "kind": self.kind,
             "sigma": self.sigma,
@@ -457,7 +443,7 @@ class AgreementTest:
         }
 
     def sentences(self) -> list[str]:
-        """What the test asks for, in plain words."""
+        """Say in plain words what the test asks for."""
         return [
             f"At least {self.core} blocks must have {self.full} friends each, with a margin that, "
             f"plus noise of scale {self.sigma:.3g}, reaches {self.threshold}."
@@ -465,7 +451,7 @@ class AgreementTest:
 
     @classmethod
     def from_form(cls, form: Form, n_blocks: int, radius: float) -> AgreementTest:
-        """Read the test back, checked as to form."""
+        """Read the test back from a plan, and check its form."""
         if form.of("kind") != cls.kind:
             raise InvalidInput(f"{form.name} must be of kind {cls.kind!r}")
         sigma = form.number("sigma")
@@ -478,16 +464,16 @@ class AgreementTest:
 
 
 def core_sensitivity(test: AgreementTest) -> float:
-    """How far the weighted mean of the core can move, in units of 2 tau.
+    """Bound how far the weighted mean of the core can move, in units of 2 tau.
 
-    ``(1 + (t - G)/L) / G``: of the normalised weights one block may change wholly, and each of
+    ``(1 + (t - G)/L) / G``: of the normalised weights one block may change completely, and each of
     at most t - G others by 1/L, out of a total of at least G.
     """
     return (1 + (test.n_blocks - test.core) / test.ramp) / test.core
 
 
 def required_separation(test: AgreementTest, n_components: int) -> float:
-    """The factor c: two fits are friends only if components that do not match are c tau apart.
+    """Return c: fits are friends only if components that do not match are c tau apart.
 
     Notes
     -----
@@ -500,7 +486,7 @@ def required_separation(test: AgreementTest, n_components: int) -> float:
       runs through f: aligning to the reference labels all members of both cores alike.
     - Otherwise i and j may be linked to the reference by different friends, which bounds
       equally labelled components by 4 tau only; with c = 5 every other pair is farther, so the
-      label agrees with the matching within 2 tau all the same.
+      label still agrees with the matching within 2 tau.
 
     Either way the labels in D and D' agree up to one common order, which the shuffle hides, and
     equally labelled components of all members of both cores are within 2 tau.

@@ -1,4 +1,4 @@
-"""How exact a refined release will be, and which refinement to buy with the rest of a budget.
+"""Forecast the error of a refined release, and choose a refinement for the rest of a budget.
 
 Two kinds of forecast. `forecast_error` is a formula for components that do not overlap; it is quick
 enough to search with. `moment_information` is the information of noisy moments at a mixture, so it
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from privgmm.arrays import Array
 from privgmm.budget import Budget
@@ -37,10 +37,13 @@ __all__ = [
 ]
 
 _FIRST_STEP_ERRORS = (0.1, 0.2, 0.4)
+"""Choice: errors that are tried for the first step, as lengths in local coordinates."""
 _SEED = 20240611
+"""Any number would do; a fixed one gives equal forecasts for equal plans."""
 _DRAWS = 400
+"""Choice: a forecast needs no more of a median."""
 _MOST_POINTS, _FEWEST_POINTS = 3072, 512
-"""In all, but not fewer per component."""
+"""Choice: points in all, but not fewer than the second number per component."""
 MOST_PARAMETERS = 700
 """With more, the information of moments would take seconds."""
 _PREVIOUS = 1.0
@@ -68,19 +71,19 @@ class Forecast:
 
     @property
     def total(self) -> float:
-        """One number: all three together."""
+        """Length of the three errors as one vector."""
         return math.sqrt(self.mean**2 + self.covariance**2 + self.weight**2)
 
 
 class MomentInformation(NamedTuple):
-    """What noisy moments tell about a mixture, in its local coordinates.
+    """Fisher information of noisy moments about a mixture, in its local coordinates.
 
     Parameters
     ----------
     noisy : array (P, P)
         Information, with sampling error and noise.
     exact : array (P, P)
-        The same without noise: what the rows themselves tell in moments.
+        Information without noise: sampling error alone.
     """
 
     noisy: Array
@@ -94,7 +97,7 @@ def moment_information(
     n_rows: float,
     features: _Features = cut_features,
 ) -> MomentInformation:
-    """Information of noisy moments seen through the very mixture that the rows come from.
+    """Compute the information of noisy moments, seen through the mixture that the rows follow.
 
     Parameters
     ----------
@@ -111,8 +114,8 @@ def moment_information(
     -----
     The moments have mean m(theta) and covariance ``C = Cov(f) / n + noise``; the slope of m is
     ``E f s'``, s being the score, and the information ``slope' C^-1 slope``. Expectations are
-    sums over some hundred points per component: forecasts need two digits. Weights are told up to
-    a common factor, so the direction in which all of them grow is made stiff.
+    sums over some hundred points per component: forecasts need two digits. Weights are known up to
+    a common factor, so the direction in which all of them grow is held by a large number.
     """
     slope, one_row = _moment_law(mixture, radius, features)
     k = mixture.n_components
@@ -120,18 +123,18 @@ def moment_information(
     common[:: len(slope) // k] = mixture.weights
     stiff = n_rows * np.outer(common, common)
     noise = np.tile(deviations / n_rows, k) ** 2
-    # a trifle of noise keeps the covariance of few points positive definite
-    trifle = 1e-9 * np.maximum(np.diagonal(one_row), 1e-12) / n_rows
+    # a little noise keeps the covariance of few points positive definite
+    ridge = 1e-9 * np.maximum(np.diagonal(one_row), 1e-12) / n_rows
     noisy, exact = (
         slope.T @ np.linalg.solve(one_row / n_rows + np.diag(more), slope) + stiff
-        for more in (noise + trifle, trifle)
+        for more in (noise + ridge, ridge)
     )
     return MomentInformation(noisy, exact)
 
 
 @functools.lru_cache(maxsize=16)
 def _moment_law(mixture: Mixture, radius: float, features: _Features) -> tuple[Array, Array]:
-    """Slope of the moments in local coordinates, and their covariance for one row (P, P)."""
+    """Compute the moments' slope in local coordinates and covariance for one row (P, P)."""
     rows, mass = points_of(mixture, max(_MOST_POINTS, _FEWEST_POINTS * mixture.n_components))
     seen = features(rows, mixture, radius)[0].reshape(len(rows), -1)
     mean = mass @ seen
@@ -140,7 +143,7 @@ def _moment_law(mixture: Mixture, radius: float, features: _Features) -> tuple[A
 
 
 def worst_component_error(covariance: Array, weights: Array) -> float:
-    """Median, over errors of that covariance, of the length of the worst component's.
+    """Compute the median length of the worst component's error, for errors of this covariance.
 
     Parameters
     ----------
@@ -171,7 +174,7 @@ def worst_component_error(covariance: Array, weights: Array) -> float:
 
 
 def refined_error(mixture: Mixture, n_rows: float, refinement: Refinement | None) -> float:
-    """Error to expect of the worst component after the last step; without one, without privacy.
+    """Forecast the worst component's error after the last step; without one, without privacy.
 
     The last step sees the rows through the mixture that the step before it gave, which is near the
     truth, and is held to it, weakly. With very many parameters overlap is left out.
@@ -184,14 +187,14 @@ def refined_error(mixture: Mixture, n_rows: float, refinement: Refinement | None
     if refinement is not None:
         last = refinement.steps - 1
         radius, deviations = refinement.radii[last], refinement.deviations(last, d)
-    told = moment_information(mixture, radius, deviations, n_rows).noisy
-    held = told + np.eye(len(told)) / _PREVIOUS**2
+    information = moment_information(mixture, radius, deviations, n_rows).noisy
+    held = information + np.eye(len(information)) / _PREVIOUS**2
     return worst_component_error(np.asarray(np.linalg.inv(held)), mixture.weights)
 
 
 @functools.lru_cache(maxsize=4096)
 def _truncation(d: int, radius: float) -> tuple[float, float]:
-    """What a cut at `radius` does to the estimate of a variance: slope, and inflation of noise.
+    """Compute how a cut at `radius` acts on an estimated variance: slope, inflation of noise.
 
     Notes
     -----
@@ -199,9 +202,9 @@ def _truncation(d: int, radius: float) -> tuple[float, float]:
     slope in ln s, at s = 1, is ``F_{d+2}(R^2) - R^2 f_{d+2}(R^2)``.
     """
     x = radius**2
-    slope = float(chi2.cdf(x, d + 2) - x * chi2.pdf(x, d + 2))
-    second = d * float(chi2.cdf(x, d + 2))
-    fourth = d * (d + 2) * float(chi2.cdf(x, d + 4))
+    slope = float(scipy.stats.chi2.cdf(x, d + 2) - x * scipy.stats.chi2.pdf(x, d + 2))
+    second = d * float(scipy.stats.chi2.cdf(x, d + 2))
+    fourth = d * (d + 2) * float(scipy.stats.chi2.cdf(x, d + 4))
     if slope <= 0:
         return 0.0, math.inf
     return slope, max(1.0, (fourth - second**2) / (d * slope) ** 2 * d / 2)
@@ -210,7 +213,7 @@ def _truncation(d: int, radius: float) -> tuple[float, float]:
 def forecast_error(
     n_rows: float, weights: Array, n_features: int, refinement: Refinement | None
 ) -> Forecast:
-    """Errors to expect after the last refinement step; without one, those without privacy."""
+    """Forecast errors after the last refinement step; without one, those without privacy."""
     d, w = n_features, float(weights.min())
     rows = n_rows * w
     weight = w * (1 - w) / n_rows
@@ -222,7 +225,7 @@ def forecast_error(
             return Forecast(math.inf, math.inf, math.inf)
         covariance *= inflation
         noise = refinement.deviations(refinement.steps - 1, d)
-        reach = max(float(chi2.cdf(radius**2, d + 2)), 1e-3)
+        reach = max(float(scipy.stats.chi2.cdf(radius**2, d + 2)), 1e-3)
         weight += (noise[0] / n_rows) ** 2
         mean += d * (noise[1] / (rows * reach)) ** 2
         covariance += d * (d + 1) / 2 * (noise[1 + d] / (rows * slope)) ** 2
@@ -231,17 +234,20 @@ def forecast_error(
 
 @functools.lru_cache(maxsize=64)
 def _last_step_shape(d: int) -> tuple[tuple[float, tuple[float, float, float]], ...]:
-    """Radii and scales worth trying for the last step."""
-    radii = [math.sqrt(float(chi2.isf(p, d))) for p in (0.02, 0.01, 0.005, 0.002, 0.0005)]
+    """List the radii and scales that are tried for the last step."""
+    radii = [
+        math.sqrt(float(scipy.stats.chi2.isf(p, d))) for p in (0.02, 0.01, 0.005, 0.002, 0.0005)
+    ]
     scales = [(0.3, 0.5, 1.0), (0.4, 0.6, 1.0), (0.5, 0.9, 1.0)]
     return tuple((r, s) for r in radii for s in scales)
 
 
 def _affordable(fixed: RenyiCurve, budget: Budget) -> float | None:
-    """The smallest noise multiplier of one more step within the budget, None if there is none."""
+    """Find the least noise multiplier of one more step within the budget; None if none fits."""
     low, high = math.log(0.05), math.log(1e5)
     if (fixed + gaussian_curve(math.exp(high))).epsilon(budget.delta) > budget.epsilon:
         return None
+    # 26 halvings come within 2e-7 of the least; the end that the budget covers is kept
     for _ in range(26):
         middle = (low + high) / 2
         if (fixed + gaussian_curve(math.exp(middle))).epsilon(budget.delta) <= budget.epsilon:
@@ -254,8 +260,8 @@ def _affordable(fixed: RenyiCurve, budget: Budget) -> float | None:
 def best_refinement(
     n_rows: float, weights: Array, d: int, alpha: float, fixed: RenyiCurve, budget: Budget
 ) -> tuple[Refinement, Forecast] | None:
-    """The refinement with the least expected error that the rest of the budget affords."""
-    wide = math.sqrt(float(chi2.isf(0.002, d))) * math.exp(alpha / 4) + alpha / 3
+    """Choose the refinement of least expected error that the rest of the budget pays for."""
+    wide = math.sqrt(float(scipy.stats.chi2.isf(0.002, d))) * math.exp(alpha / 4) + alpha / 3
     scales = (0.4, 0.6, 1.0)
     probe = Refinement((1.0,), (wide,), scales)
     rows = n_rows * float(weights.min())

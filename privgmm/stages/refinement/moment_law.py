@@ -1,4 +1,4 @@
-"""The law of noisy moments, and the standard errors of a mixture that was refined by them.
+"""Compute the law of noisy moments, and standard errors of a mixture refined by them.
 
 Refinement publishes the mixture that explains noisy moments of all rows. How far it may be off
 follows from how far the moments may be: sampling of the rows, which depends on the mixture, and
@@ -24,7 +24,7 @@ Features = Callable[[Array, Mixture, float], tuple[Array, Array]]
 
 
 class MomentLaw(NamedTuple):
-    """What noisy moments tell of the mixture through which they are seen.
+    """Expectation and errors of noisy moments, linearised at the mixture they are seen through.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class MomentLaw(NamedTuple):
 def moment_law(
     mixture: Mixture, radius: float, deviations: Array, n: float, features: Features
 ) -> MomentLaw:
-    """The law of noisy moments, divided by n, of rows that follow the mixture.
+    """Compute the law of noisy moments, divided by n, of rows that follow the mixture.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def moment_law(
 def refined_errors(
     mixture: Mixture, radius: float, deviations: Array, n: float, features: Features
 ) -> StandardErrors:
-    """Standard errors after a last step of refinement; the arguments are those of `moment_law`.
+    """Compute standard errors after a last step of refinement; arguments as of `moment_law`.
 
     That the moments were seen through the mixture of the step before, which the same rows helped
     to find, matters to second order only.

@@ -1,9 +1,9 @@
 """Noisy EM on winsorised moments: M steps whose sums carry noise, averaged over steps.
 
 For rows that are not a Gaussian mixture. Every step costs one Gaussian mechanism. What a step may
-do is bounded by construction, so that noise cannot blow a mixture up: means move by at most two
-deviations, eigenvalues of a covariance change by bounded factors, and what the noise drowns is
-shrunk towards what it was.
+do is bounded by construction, so that no noise makes a mixture diverge: means move by at most two
+standard deviations, eigenvalues of a covariance change by bounded factors, and what is small
+compared with its noise is shrunk towards what it was.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from privgmm.arrays import Array
 from privgmm.data.people import People
 from privgmm.mixture import Mixture, cholesky_of_root
 from privgmm.privacy.noise import NoiseSource
-from privgmm.stages.refinement.winsorised import Moments, noisy_moments_of, variance_kept
+from privgmm.stages.refinement.winsorised import WinsorisedMoments, noisy_moments_of, variance_kept
 
 __all__ = ["NoisyEM", "averaging"]
 
 _SHRINK, _STRETCH = 0.15, 6.0
-"""Bounds of an eigenvalue after a step, in units of what it was."""
+"""Choice: bounds of an eigenvalue after a step, in units of what it was before."""
 _FARTHEST = 2.0
+"""Choice: the farthest that a mean moves in a step, in standard deviations of its component."""
 _LEAST_WEIGHT = 1e-4
+"""Choice: no component gets less weight, so that later steps can still find rows for it."""
 
 
 def averaging(steps: int, averaged: int) -> tuple[float, ...]:
-    """How much each step counts: the first ones wholly, the last ones as a running average.
+    """List how much each step counts: the first ones fully, the last ones as a running average.
 
     >>> averaging(4, 2)
     (1.0, 1.0, 0.5, 0.3333333333333333)
@@ -46,7 +48,7 @@ class _Statistics:
     variance: float = 1.0
 
     def mixed(self, fresh: _Statistics, share: float) -> _Statistics:
-        """The average of what was known and what is new, and the variance of its noise."""
+        """Average these statistics with new ones, and compute the variance of the noise."""
         keep = 1 - share
         return _Statistics(
             keep * self.counts + share * fresh.counts,
@@ -64,7 +66,7 @@ class NoisyEM:
     people : People
         With rows in the coordinates of the mixture.
     start : Mixture
-    moments : Moments
+    moments : WinsorisedMoments
     multiplier : float
         Noise of each step, in units of the sensitivity of its sums.
     source : NoiseSource
@@ -74,7 +76,7 @@ class NoisyEM:
         self,
         people: People,
         start: Mixture,
-        moments: Moments,
+        moments: WinsorisedMoments,
         *,
         multiplier: float,
         source: NoiseSource,
@@ -84,7 +86,7 @@ class NoisyEM:
         self._known: _Statistics | None = None
 
     def run(self, shares: tuple[float, ...]) -> Mixture:
-        """One step per share; the mixture after the last."""
+        """Run one step per share and return the mixture after the last."""
         for share in shares:
             self._step(share)
         return self.mixture
@@ -101,7 +103,7 @@ class NoisyEM:
 
 
 def _in_row_coordinates(public: Mixture, noisy: Array, kept: float) -> _Statistics:
-    """From moments in each component's own coordinates to those of the rows."""
+    """Turn moments in each component's own coordinates into those of the rows."""
     k, d = public.means.shape
     row, column = np.triu_indices(d)
     counts = noisy[:, 0]
@@ -121,17 +123,19 @@ def _in_row_coordinates(public: Mixture, noisy: Array, kept: float) -> _Statisti
 
 
 def _m_step(public: Mixture, known: _Statistics, deviations: Array, n: int) -> Mixture:
-    """The next mixture: shrunk where noise drowns the sums, and bounded in every move."""
+    """Make the next mixture: shrunk where noise exceeds the sums, bounded in every move."""
     k, d = public.means.shape
     of_count, of_mean, of_second = deviations[0], deviations[1], deviations[-1]
     weights = np.empty(k)
     means, roots = public.means.copy(), public.cholesky.copy()
     for a in range(k):
+        # a noisy count may be near zero or negative: nothing is divided by less than its noise
         count = max(float(known.counts[a]), 0.0)
         weights[a] = max(count, 0.5 * of_count, _LEAST_WEIGHT * n)
         rows = max(count, of_count, 1.0)
         mean, inverse = public.means[a], np.linalg.inv(public.cholesky[a])
         shift = inverse @ (known.firsts[a] - known.counts[a] * mean) / rows
+        # a move is shrunk by the share of noise in it
         shift *= count / (count + of_mean)
         centred = (
             known.seconds[a]
@@ -143,6 +147,7 @@ def _m_step(public: Mixture, known: _Statistics, deviations: Array, n: int) -> M
         trust = count / (count + of_second)
         own = trust * own + (1 - trust) * np.eye(d)
         values, vectors = np.linalg.eigh((own + own.T) / 2)
+        # noise spreads eigenvalues, so the least ones come out too small
         floor = max(_SHRINK, min(0.7, 2 * of_second / rows))
         values = np.clip(values, floor, _STRETCH)
         length = float(np.linalg.norm(shift))

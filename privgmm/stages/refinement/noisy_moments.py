@@ -1,4 +1,4 @@
-"""The polish: noisy moments of all rows, seen through the public coarse release.
+"""Refine a public coarse mixture by noisy moments of all rows, seen through it.
 
 Once a coarse mixture is public, unbounded data becomes bounded: in a component's own
 coordinates u = L^-1 (x - mu), rows with ||u|| > R count for nothing, and the rest contribute
@@ -17,12 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import numba as nb
 import numpy as np
+import scipy
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
-from scipy.stats import chi2, qmc
 
 from privgmm.arrays import Array, IntArray, positive
-from privgmm.data.people import People, Task, one_person
+from privgmm.data.people import People, PersonSum, one_person
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
@@ -31,14 +31,14 @@ from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.fixed_point import fixed_scale, rounded_sensitivity
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.moment_law import refined_errors
-from privgmm.stages.stage import Drawn, Published, RowSums, Scene, Stage, Work
+from privgmm.stages.stage import Drawn, Published, RowSums, Stage, Work
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
+    "MomentSolution",
     "PreparedRefinement",
     "Pull",
     "Refinement",
-    "Solution",
     "add_moments",
     "component_offsets",
     "cut_features",
@@ -52,11 +52,15 @@ __all__ = [
 ]
 
 _MOST_NOISE_BITS = 24
-"""Noise of more than so many bits of sensitivities asks for a coarser unit, to fit 64 bits."""
+"""Noise of more than this many bits of sensitivities gets a coarser unit, to fit 64 bits."""
 _QUADRATURE_BITS = 12
+"""Choice: 8,192 points; with many rows sampling errors are smaller, so the solver takes more."""
 _CLOSE_ENOUGH = 1e-4
+"""Squared length of a step in standard errors: stop at a hundredth of one."""
 _CONVERGED = 1e-2
+"""Squared length of the last step in standard errors: a tenth of one, small next to the noise."""
 _STEP_LIMIT = 0.5
+"""Choice: the most that a local coordinate moves in a step, where the linear model still holds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,38 +117,38 @@ class Refinement(Stage):
         return math.sqrt(2) * math.hypot(*self.scales)
 
     def units(self, step: int, d: int) -> Array:
-        """What one of each scaled sum stands for: ``|c| (1/c0, R/c1, R^2/c2)``, each repeated."""
+        """Return what one of each scaled sum stands for: ``|c| (1/c0, R/c1, R^2/c2)``, repeated."""
         c0, c1, c2 = self.scales
         radius = self.radii[step]
         sizes = [1, d, d * (d + 1) // 2]
         return math.hypot(*self.scales) * np.repeat([1 / c0, radius / c1, radius**2 / c2], sizes)
 
     def deviations(self, step: int, d: int) -> Array:
-        """Standard deviation (1 + d + d(d+1)/2,) of the noise on each unscaled moment sum."""
+        """Compute the deviation (1 + d + d(d+1)/2,) of the noise on each unscaled moment sum."""
         return self.multipliers[step] * math.sqrt(2) * self.units(step, d)
 
     def unit(self, step: int, n_units: int) -> float:
-        """Integers per one of the scaled sums of a step, from public numbers alone."""
+        """Choose the integers per one of a step's scaled sums, from public numbers alone."""
         excess = math.ceil(math.log2(self.multipliers[step])) - _MOST_NOISE_BITS
         return math.ldexp(fixed_scale(n_units), -max(0, excess))
 
     def sigma(self, step: int, unit: float, size: int) -> float:
-        """Parameter of the discrete Gaussian on each of `size` integer sums of a step."""
+        """Compute the discrete Gaussian's parameter for each of `size` integer sums of a step."""
         return self.multipliers[step] * rounded_sensitivity(math.sqrt(2), unit, size)
 
     def price(self) -> Price:
-        """One Gaussian mechanism per step; it never refuses."""
+        """Price one Gaussian mechanism per step; the stage never refuses."""
         return Price(tuple(map(gaussian_curve, self.multipliers)))
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """Privacy losses (n,) where one row moves the sums of each step by their sensitivity."""
+        """Draw privacy losses (n,) where one row moves each step's sums by their sensitivity."""
         total = np.zeros(n)
         for sigma in self.multipliers:
             total += gaussian_losses(sigma, n, rng=rng)
         return total
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
-        """The sums of each step, seen through two components near each other, far and very far."""
+        """List each step's sums, seen through two components near each other, far and very far."""
         return tuple(
             self._sums_through(apart, step, n_features)
             for step, radius in enumerate(self.radii)
@@ -179,19 +183,15 @@ class Refinement(Stage):
         )
 
     def prepare(self, work: Work, public: Mixture) -> PreparedRefinement:
-        """Nothing yet: each step looks at the rows through what the step before it published."""
+        """Keep rows and mixture: each step looks through what the step before it published."""
         return PreparedRefinement(self, work, public)
 
     def sentences(self) -> list[str]:
-        """What it does, in plain words."""
+        """Say in plain words what the stage does."""
         return [f"It is then sharpened by {self.steps} noisy passes over all rows."]
 
-    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
-        """One step in the film."""
-        return (Scene("refinement", "Refinement"),) if passed else ()
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         return {
             "refine": {
                 "steps": self.steps,
@@ -203,7 +203,7 @@ class Refinement(Stage):
 
     @classmethod
     def from_form(cls, form: Form) -> Refinement:
-        """Read the stage back, checked as to form."""
+        """Read the stage back from a plan, and check its form."""
         scales, multipliers = form.numbers("scales"), form.numbers("multiplier")
         if len(scales) != 3 or form.of("steps") != len(multipliers):
             raise InvalidInput(
@@ -214,7 +214,7 @@ class Refinement(Stage):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedRefinement:
-    """Rows and the public mixture through which they will be seen. NOT private."""
+    """Rows and the public mixture through which they will be seen. CONFIDENTIAL."""
 
     stage: Refinement
     work: Work
@@ -224,11 +224,12 @@ class PreparedRefinement:
         """Run the noisy steps."""
         work, stage = self.work, self.stage
         found = refine(work.people, self.public, stage, rng=source)
-        return Drawn(Published(found, standard_errors=_errors_of(found, stage, len(work.people))))
+        errors = _errors_of(found, stage, len(work.people))
+        return Drawn(Published(mixture=found, standard_errors=errors))
 
 
 def _errors_of(mixture: Mixture, stage: Refinement, n: int) -> StandardErrors | None:
-    """Standard errors after the last step; None where the moments do not tell. Public."""
+    """Compute public standard errors after the last step; None where moments do not fix them."""
     noise = stage.deviations(stage.steps - 1, mixture.n_features) / n
     try:
         return refined_errors(mixture, stage.radii[-1], noise, n, cut_features)
@@ -248,7 +249,7 @@ def _responsibilities(
 ) -> float:
     """Fill a row's own coordinates u (k, d), their squared lengths and its shares (k,).
 
-    Shares are to be divided by what is returned; 0 for a row that counts for nobody.
+    Shares are to be divided by what is returned; 0 for a row that counts for no component.
     """
     k, d = u.shape
     best = -np.inf
@@ -279,9 +280,9 @@ def _responsibilities(
 
 @nb.njit(cache=True, nogil=True)
 def log_densities(rows: Array, offsets: Array, means: Array, inverses: Array, out: Array) -> None:
-    """The log density of each row, up to a constant; -inf where it underflows.
+    """Compute the log density of each row, up to a constant; -inf where it underflows.
 
-    By the same operations for a row whatever rows stand beside it.
+    The operations for a row do not depend on other rows, so neither do its last bits.
     """
     k, d = means.shape
     u = np.empty((k, d))
@@ -359,7 +360,7 @@ def add_moments(
 
 
 def component_offsets(mixture: Mixture) -> Array:
-    """``ln w - ln det L`` of each component (k,): what its log density starts from."""
+    """Compute ``ln w - ln det L`` of each component (k,), from which its log density starts."""
     with np.errstate(divide="ignore"):
         logs = np.log(mixture.weights)
     return np.asarray(
@@ -369,14 +370,14 @@ def component_offsets(mixture: Mixture) -> Array:
 
 
 def inverse_factors(mixture: Mixture) -> Array:
-    """Inverses of the lower factors (k, d, d)."""
+    """Invert the lower factors (k, d, d)."""
     eye = np.eye(mixture.n_features)
     return np.stack([solve_triangular(factor, eye, lower=True) for factor in mixture.cholesky])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _MomentTask(Task):
-    """What `add_moments` gives of some persons (k, 1 + d + d(d+1)/2)."""
+class _MomentTask(PersonSum):
+    """Moment sums over some of the persons, by `add_moments`."""
 
     offsets: Array
     means: Array
@@ -387,7 +388,7 @@ class _MomentTask(Task):
     winsorise: bool
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
-        """The sums over these persons."""
+        """Sum over these persons (k, 1 + d + d(d+1)/2)."""
         k, d = self.means.shape
         sums = np.zeros((k, 1 + d + d * (d + 1) // 2), dtype=np.int64)
         add_moments(
@@ -414,7 +415,7 @@ def moment_sums(
     *,
     winsorise: bool,
 ) -> IntArray:
-    """What `add_moments` gives of all persons (k, 1 + d + d(d+1)/2). NOT private by itself."""
+    """Sum the moments of all persons (k, 1 + d + d(d+1)/2). CONFIDENTIAL without noise."""
     offsets, inverses = component_offsets(public), inverse_factors(public)
     task = _MomentTask(offsets, public.means, inverses, radius, scales, unit, winsorise)
     return people.total(task, "summing moments")
@@ -427,10 +428,10 @@ def cut_sums(
     scales: tuple[float, float, float],
     unit: float,
 ) -> IntArray:
-    """Soft, cut moments (k, 1 + d + d(d+1)/2) of all rows under a public mixture, as integers.
+    """Sum soft, cut moments (k, 1 + d + d(d+1)/2) of all rows under a mixture, as integers.
 
     Sums over persons of counts, ``r u / R`` and ``r svec(u u^T) / R^2`` (off-diagonals times
-    sqrt 2), weighed by ``c / |c|``, in units of `1/unit`. NOT private by itself.
+    sqrt 2), weighed by ``c / |c|``, in units of `1/unit`. CONFIDENTIAL without noise.
     """
     weights = np.asarray(scales) / math.hypot(*scales)
     return moment_sums(people, public, radius, weights, unit, winsorise=False)
@@ -438,16 +439,16 @@ def cut_sums(
 
 @functools.lru_cache(maxsize=16)
 def _normal_points(d: int, bits: int) -> tuple[Array, Array]:
-    """2^(bits+1) weighted points (N, d), (N,) for expectations under a standard normal law.
+    """Make 2^(bits+1) points (N, d) and weights (N,) for expectations under a normal law.
 
     Quasi-random in the radius and in the direction, each with its mirror image. The cut at R
     depends on the radius alone (nearly so in a moved component), so the radius is evenly
     stratified, with more points, of less weight, towards the tail.
     """
-    sobol = qmc.Sobol(d + 1, scramble=True, rng=np.random.default_rng(20230609))
+    sobol = scipy.stats.qmc.Sobol(d + 1, scramble=True, rng=np.random.default_rng(20230609))
     unit = np.clip(sobol.random_base2(bits), 1e-12, 1 - 1e-12)
     tail = (1 - unit[:, 0]) ** 2
-    radius = np.sqrt(chi2.isf(tail, d))
+    radius = np.sqrt(scipy.stats.chi2.isf(tail, d))
     towards = ndtri(unit[:, 1:])
     towards /= np.linalg.norm(towards, axis=1, keepdims=True)
     points = radius[:, None] * towards
@@ -457,7 +458,7 @@ def _normal_points(d: int, bits: int) -> tuple[Array, Array]:
 
 
 def _svec(u: Array) -> Array:
-    """``svec(u u^T)`` of each row (n, d): (n, d (d + 1) / 2)."""
+    """Compute ``svec(u u^T)`` of each row (n, d): (n, d (d + 1) / 2)."""
     row, column = np.triu_indices(u.shape[1])
     return np.asarray(
         u[:, row] * u[:, column] * np.where(row == column, 1.0, math.sqrt(2)), dtype=np.float64
@@ -465,7 +466,7 @@ def _svec(u: Array) -> Array:
 
 
 def cut_features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Array]:
-    """A row's contribution (n, k, 1 + d + d(d+1)/2), and the same with r = 1 and no cut."""
+    """Compute what rows contribute (n, k, 1 + d + d(d+1)/2), with the cut and without it."""
     joint = public.log_joint(rows)
     share = np.exp(joint - joint.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
@@ -479,7 +480,7 @@ def cut_features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Ar
 
 
 def winsorised_features(rows: Array, public: Mixture, radius: float) -> tuple[Array, Array]:
-    """The same where rows beyond the radius are pulled in to it instead of being dropped."""
+    """Compute what rows contribute, winsorised (pulled in to the radius) and as they are."""
     joint = public.log_joint(rows)
     share = np.exp(joint - joint.max(axis=1, keepdims=True))
     share /= share.sum(axis=1, keepdims=True)
@@ -495,7 +496,7 @@ def winsorised_features(rows: Array, public: Mixture, radius: float) -> tuple[Ar
 
 
 def _scores(rows: Array, current: Mixture) -> Array:
-    """Derivative of the log density (n, k (1 + d + d(d+1)/2)) in local coordinates.
+    """Differentiate the log density in local coordinates: (n, k (1 + d + d(d+1)/2)).
 
     The coordinates of a component are its log-weight, its mean in units of its own spread and
     the logarithm of its covariance relative to itself.
@@ -516,7 +517,7 @@ def _scores(rows: Array, current: Mixture) -> Array:
 
 
 def _exact_moments(current: Mixture, public: Mixture) -> Array:
-    """Untruncated moments of each component in its own public coordinates, times its weight."""
+    """Compute each component's uncut moments in its own public coordinates, times its weight."""
     rows = []
     for a in range(current.n_components):
         low = public.cholesky[a]
@@ -528,7 +529,7 @@ def _exact_moments(current: Mixture, public: Mixture) -> Array:
 
 
 def _moved(current: Mixture, step: Array) -> Mixture:
-    """The mixture reached from `current` along local coordinates (k, 1 + d + d(d+1)/2)."""
+    """Move a mixture along its local coordinates (k, 1 + d + d(d+1)/2)."""
     d = current.n_features
     row, column = np.triu_indices(d)
     weights = current.weights * np.exp(step[:, 0] - step[:, 0].max())
@@ -545,7 +546,7 @@ _Features = Callable[[Array, Mixture, float], tuple[Array, Array]]
 
 
 class Pull(NamedTuple):
-    """What else is known of a mixture, besides moments, in its local coordinates.
+    """Information on a mixture from elsewhere than the moments, in its local coordinates.
 
     Parameters
     ----------
@@ -559,8 +560,8 @@ class Pull(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Solution:
-    """The mixture that explains noisy moments, and how well it is pinned down.
+class MomentSolution:
+    """A mixture that explains noisy moments, and the information about it.
 
     Parameters
     ----------
@@ -586,8 +587,8 @@ def solve_moments(
     prior: float | Callable[[Mixture], Pull] = 1.0,
     iterations: int = 25,
     features: _Features = cut_features,
-) -> Solution:
-    """The mixture whose expected moments match the noisy ones: post-processing.
+) -> MomentSolution:
+    """Find the mixture whose expected moments match the noisy ones: post-processing.
 
     Parameters
     ----------
@@ -603,7 +604,7 @@ def solve_moments(
         n, for the weight of sampling error against noise.
     prior : float or callable
         Standard deviation, in local coordinates, of how far the answer may lie from `public`; it
-        only speaks where the moments do not. Or what pulls at any mixture besides the moments,
+        matters only where the moments say nothing. Or what pulls at any mixture besides them,
         for example the misfit of a sketch that is known already.
     features : callable
         What a row contributes: `cut_features` or `winsorised_features`.
@@ -617,11 +618,11 @@ def solve_moments(
     scores) finds the candidate that matches. Where components hardly overlap and R is large
     this is one maximum-likelihood step.
 
-    A pull is asked for anew at every candidate, so what is found minimises the misfit of the
-    moments and of whatever pulls together, however far `public` is from it.
+    A pull is computed again at every candidate, so what is found minimises the misfit of the
+    moments and that of the pull together, however far `public` is from it.
 
-    It never raises, whatever the noise made of the moments: where a step cannot be taken, the last
-    mixture stands, and has not converged.
+    It never raises for any noise on the moments, since the budget is spent by then: where a step
+    cannot be taken, the last mixture stands, and has not converged.
     """
     k, width = target.shape
     bits = _QUADRATURE_BITS + (n_rows > 300_000) + (n_rows > 3_000_000)
@@ -668,7 +669,7 @@ def solve_moments(
         # a hundredth of a standard error
         if moved < _CLOSE_ENOUGH:
             break
-    return Solution(current, moved < _CONVERGED, normal)
+    return MomentSolution(current, moved < _CONVERGED, normal)
 
 
 def refine(people: People, coarse: Mixture, refinement: Refinement, *, rng: NoiseSource) -> Mixture:

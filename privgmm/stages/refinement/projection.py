@@ -1,4 +1,4 @@
-"""From a rich mixture to k components, and which of several mixtures the rows prefer.
+"""Reduce an over-complete mixture to k components, and vote on which mixture fits the rows.
 
 Splitting, merging and projecting are post-processing of public mixtures; the vote looks at the
 rows once, under one price.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from privgmm.arrays import Array, IntArray
-from privgmm.data.people import People, Task, one_person
+from privgmm.data.people import People, PersonSum, one_person
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
@@ -38,14 +38,18 @@ __all__ = [
 ]
 
 VoteSums = Callable[[People, Sequence[Mixture], float], tuple[IntArray, float]]
+"""What `vote_sums` does; the audit puts broken ones in its place."""
 
 _SAMPLES = 40_000
+"""Choice: rows drawn from the rich mixture; they are public, so more cost time and no privacy."""
 _SAMPLE_SEED = 5
+"""Any number would do; a fixed one gives equal candidates for equal rich mixtures."""
 _ALIKE = 1e-3
+"""Choice: fits with mean log densities this near are taken for one optimum, and kept once."""
 
 
 def split_to(mixture: Mixture, n_components: int) -> Mixture:
-    """Split the heaviest components along their long axis until there are so many."""
+    """Split the heaviest components along their long axis until there are `n_components`."""
     weights = mixture.weights.tolist()
     means, covariances = list(mixture.means), list(mixture.covariances)
     while len(weights) < n_components:
@@ -65,7 +69,7 @@ def split_to(mixture: Mixture, n_components: int) -> Mixture:
 
 
 def merged_to(mixture: Mixture, n_components: int) -> Mixture:
-    """Merge pairs until there are so many components, the cheapest first (Runnalls, 2007)."""
+    """Merge pairs down to `n_components`, the cheapest first (Runnalls, 2007)."""
     weights = mixture.weights.tolist()
     means, covariances = list(mixture.means), list(mixture.covariances)
     logs = [float(np.linalg.slogdet(c)[1]) for c in covariances]
@@ -93,7 +97,7 @@ def merged_to(mixture: Mixture, n_components: int) -> Mixture:
 def _joined(
     weights: list[float], means: list[Array], covariances: list[Array], a: int, b: int
 ) -> tuple[Array, Array]:
-    """Mean and covariance of two components together."""
+    """Compute the mean and covariance of two components together."""
     total = weights[a] + weights[b]
     p, q = weights[a] / total, weights[b] / total
     gap = means[a] - means[b]
@@ -105,7 +109,7 @@ def _joined(
 def projections(
     rich: Mixture, n_components: int, *, seeds: Sequence[int] = range(1, 9), most: int = 3
 ) -> list[Mixture]:
-    """Mixtures of k components near a rich one: maximum likelihood on rows drawn from it.
+    """Fit mixtures of k components to rows drawn from a rich one, by maximum likelihood.
 
     From several starts, and from merging; different optima, the likeliest first.
     """
@@ -132,11 +136,11 @@ def _keep(found: list[tuple[float, Mixture]], fit: Mixture, sample: Array) -> No
 
 
 def vote_sums(people: People, candidates: Sequence[Mixture], clip: float) -> tuple[IntArray, float]:
-    """How the rows like each candidate but the first better than it (J,), and the unit.
+    """Sum how much better each candidate but the first fits the rows than it does (J,); the unit.
 
     Of each row the differences of log density are clipped to [-C, C], divided by C and rounded to
-    an integer of units; a person gives the average of these integers, rounded once more. NOT
-    private by themselves.
+    an integer of units; a person gives the average of these integers, rounded once more.
+    CONFIDENTIAL without noise.
     """
     unit = fixed_scale(len(people))
     terms = tuple((component_offsets(one), one.means, inverse_factors(one)) for one in candidates)
@@ -144,7 +148,7 @@ def vote_sums(people: People, candidates: Sequence[Mixture], clip: float) -> tup
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _VoteTask(Task):
+class _VoteTask(PersonSum):
     """The votes of some persons (J,)."""
 
     terms: tuple[tuple[Array, Array, Array], ...]
@@ -152,8 +156,8 @@ class _VoteTask(Task):
     unit: float
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
-        """The sums over these persons."""
-        # coordinates may have overflowed: no row may be refused, or an error would tell of it
+        """Sum over these persons."""
+        # coordinates may have overflowed: no row may be refused, or the error would reveal it
         rows = np.nan_to_num(rows)
         logs = np.empty((len(self.terms), len(rows)))
         for j, term in enumerate(self.terms):
@@ -171,7 +175,7 @@ class _VoteTask(Task):
 
 
 def vote_sensitivity(unit: float, n_others: int) -> float:
-    """How far replacing a person moves the sums: by 2 each, and by two units of rounding."""
+    """Bound how far replacing a person moves the sums: 2 each, and two units of rounding."""
     return (unit * 2 * (1 + 1e-9) + 2) * math.sqrt(n_others)
 
 
@@ -183,7 +187,7 @@ def preferred(
     multiplier: float,
     source: NoiseSource,
 ) -> int:
-    """The candidate with the largest noisy mean log density; costs one Gaussian mechanism."""
+    """Pick the candidate of largest noisy mean log density; costs one Gaussian mechanism."""
     if len(candidates) == 1:
         return 0
     sums, unit = vote_sums(people, candidates, clip)
@@ -193,7 +197,7 @@ def preferred(
 
 
 def vote_row_sums(multiplier: float, n_features: int, sums: VoteSums = vote_sums) -> RowSums:
-    """A vote between three Gaussians, as the audit attacks it; `sums` is what is summed."""
+    """Describe a vote between three Gaussians for the audit to attack; `sums` does the summing."""
     places = np.zeros((3, 1, n_features))
     places[1:, 0, 0] = -90.0
     candidates = [Mixture([1.0], place, np.eye(n_features)[None]) for place in places]

@@ -1,9 +1,9 @@
 """Winsorised moments of all rows under a public mixture, as exact integers.
 
-Like the moments of `noisy_moments`, but rows beyond the radius are pulled in to it instead of being
-dropped (``u min(1, R / |u|)``), and every contribution is rounded to a fixed-point integer, so that
-sums do not depend on the order of the rows or on the number of threads, and noise is added to
-integers.
+They differ from the moments of `noisy_moments` in two points. Rows beyond the radius are pulled in
+to it instead of being dropped (``u min(1, R / |u|)``). Every contribution is rounded to a
+fixed-point integer, so that sums do not depend on the order of the rows or on the number of
+threads, and noise is added to integers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.data.people import People, one_person
@@ -26,7 +26,7 @@ from privgmm.stages.stage import RowSums
 
 __all__ = [
     "MomentSums",
-    "Moments",
+    "WinsorisedMoments",
     "moment_row_sums",
     "moment_sensitivity",
     "noisy_moments_of",
@@ -36,7 +36,7 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True)
-class Moments:
+class WinsorisedMoments:
     """Which moments are summed, and how they are weighed against each other.
 
     Parameters
@@ -73,46 +73,49 @@ class Moments:
 
     @property
     def sensitivity(self) -> float:
-        """``sqrt 2 |c|``."""
+        """``sqrt 2 |c|``: how far replacing one row moves the scaled sums, in L2."""
         return math.sqrt(2) * math.hypot(*self.scales)
 
     def units(self, d: int) -> Array:
-        """What one scaled moment stands for (1 + d + d(d+1)/2,): ``1/c0, R/c1, R^2/c2``."""
+        """Return what one scaled moment stands for (1 + d + d(d+1)/2,): ``1/c0, R/c1, R^2/c2``."""
         c0, c1, c2 = self.scales
         sizes = [1, d, d * (d + 1) // 2]
         return np.repeat([1 / c0, self.radius / c1, self.radius**2 / c2], sizes)
 
     def deviations(self, multiplier: float, d: int) -> Array:
-        """Standard deviation of the noise on each unscaled moment sum."""
+        """Compute the standard deviation of the noise on each unscaled moment sum."""
         return multiplier * self.sensitivity * self.units(d)
 
 
-MomentSums = Callable[[People, Mixture, Moments], tuple[IntArray, float]]
+MomentSums = Callable[[People, Mixture, WinsorisedMoments], tuple[IntArray, float]]
+"""What `winsorised_sums` does; the audit puts broken ones in its place."""
 
 
-def winsorised_sums(people: People, public: Mixture, moments: Moments) -> tuple[IntArray, float]:
-    """Integer sums (k, 1 + d + d(d+1)/2) of scaled moments, and what one unit stands for.
+def winsorised_sums(
+    people: People, public: Mixture, moments: WinsorisedMoments
+) -> tuple[IntArray, float]:
+    """Sum scaled moments as integers (k, 1 + d + d(d+1)/2); also returns the units per one.
 
-    NOT private by themselves.
+    CONFIDENTIAL without noise.
     """
     unit, scales = fixed_scale(len(people)), np.asarray(moments.scales)
     sums = moment_sums(people, public, moments.radius, scales, unit, winsorise=True)
     return sums, unit
 
 
-def moment_sensitivity(unit: float, moments: Moments, size: int) -> float:
-    """How far replacing a person moves `size` integer sums, in L2, rounding included."""
+def moment_sensitivity(unit: float, moments: WinsorisedMoments, size: int) -> float:
+    """Bound how far replacing a person moves `size` integer sums, in L2, rounding included."""
     return rounded_sensitivity(moments.sensitivity, unit, size)
 
 
 def noisy_moments_of(
     people: People,
     public: Mixture,
-    moments: Moments,
+    moments: WinsorisedMoments,
     multiplier: float,
     source: NoiseSource,
 ) -> Array:
-    """Noisy moment sums (k, 1 + d + d(d+1)/2), unscaled; costs one Gaussian of `multiplier`.
+    """Draw noisy, unscaled moment sums (k, 1 + d + d(d+1)/2); costs one Gaussian mechanism.
 
     Discrete Gaussian noise is added to integers, so nothing rounds between rows and release.
     """
@@ -123,15 +126,18 @@ def noisy_moments_of(
 
 
 def variance_kept(radius: float, d: int) -> float:
-    """``E min(|u|^2, R^2) / d`` for a standard normal u: how much winsorising shrinks variances."""
+    """Compute ``E min(|u|^2, R^2) / d``, u standard normal: how winsorising shrinks variances."""
     x = radius * radius
-    return float((d * chi2.cdf(x, d + 2) + x * chi2.sf(x, d)) / d)
+    return float((d * scipy.stats.chi2.cdf(x, d + 2) + x * scipy.stats.chi2.sf(x, d)) / d)
 
 
 def moment_row_sums(
-    multiplier: float, moments: Moments, public: Mixture, sums: MomentSums = winsorised_sums
+    multiplier: float,
+    moments: WinsorisedMoments,
+    public: Mixture,
+    sums: MomentSums = winsorised_sums,
 ) -> RowSums:
-    """Moments under a public mixture, as the audit attacks them; `sums` is what is summed.
+    """Describe moments under a public mixture for the audit to attack; `sums` does the summing.
 
     The pairs to begin with lie R from a component on either side, or R from two components.
     """

@@ -1,4 +1,4 @@
-"""The frame by agreement: where unbounded rows lie, found by the blocks' votes.
+"""Find a frame by agreement: blocks vote on where unbounded rows lie.
 
 One component per block, so there are no labels and nothing needs to be separated. What comes out
 of the mask lies on a public grid (`agreement.public_grid`), and is turned at random.
@@ -30,13 +30,14 @@ from privgmm.stages.stage import Bottom, Drawn, Work
 __all__ = ["FrameAgreement", "PreparedFrame"]
 
 _SIMULATED = 300
+"""Choice: blocks simulated; each stands for several if there are more."""
 _SETTLED_ROWS, _MOST_ROWS = 1000, 10**9
-"""From so many rows per block on only the scale of the scatter changes; and where to stop."""
+"""From this many rows per block on only the scale of the scatter changes; and where to stop."""
 
 
 @functools.lru_cache(maxsize=256)
 def _simulated(rows_per_block: int, n_features: int) -> Array:
-    """Distances between the fits of simulated Gaussian blocks, from a fixed seed."""
+    """Simulate distances between the fits of Gaussian blocks, from a fixed seed."""
     rng = np.random.default_rng([rows_per_block, n_features])
     blocks = rng.standard_normal((_SIMULATED, rows_per_block, n_features))
     return LiftedSpace(1.0).distances(StudentT().fit_blocks(blocks, rng=0))
@@ -68,20 +69,20 @@ class FrameAgreement(AveragedAgreement):
             whole_number(self.rows_per_block, "rows_per_block", self.least_rows)
 
     def rows_in_block(self, n_units: float) -> int:
-        """How many of so many rows (or persons) go into each block."""
+        """Return how many of `n_units` rows (or persons) go into each block."""
         rows = super().rows_in_block(n_units)
         return rows if self.rows_per_block is None else min(rows, self.rows_per_block)
 
     def dealt(self, n_units: int, *, seed: int) -> IntArray:
-        """Which of so many rows (or persons) go into each block (t, s): by position and chance."""
+        """Deal rows (or persons) into blocks (t, s), by position and chance."""
         return deal(n_units, self.n_blocks, seed=seed, rows_per_block=self.rows_per_block)
 
     def prepare(self, work: Work, public: Any) -> PreparedFrame:  # type: ignore[override]  # draws a frame
         """Deal the rows and fit every block on its own."""
-        return PreparedFrame(super().prepare(work, public))
+        return PreparedFrame(dataclasses.replace(super().prepare(work, public), try_others=False))
 
     def pass_probability(self, n_rows: float) -> float:
-        """The chance that the test passes on so many Gaussian rows, by simulated blocks."""
+        """Estimate the chance that the test passes on `n_rows` Gaussian rows, by simulation."""
         rows = self.rows_in_block(n_rows)
         if rows < self.least_rows:
             return 0.0
@@ -91,7 +92,7 @@ class FrameAgreement(AveragedAgreement):
         return self.test.pass_probability(counts)
 
     def rows_needed(self, probability: float = 0.95) -> float:
-        """Rows at which it passes with this probability; infinite if it never does."""
+        """Estimate the rows at which it passes with this probability; infinite if it never does."""
         steps = np.unique(np.geomspace(self.least_rows, _MOST_ROWS, 120).astype(np.int64))
 
         def holds(step: int) -> bool:
@@ -103,16 +104,16 @@ class FrameAgreement(AveragedAgreement):
         return float(steps[first]) * self.n_blocks
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON, and the learner that the stage insists on."""
+        """Return plain numbers, for JSON, and the learner that the stage insists on."""
         part = {} if self.rows_per_block is None else {"rows_per_block": self.rows_per_block}
         return {**super().to_dict(), "learner": self.learner, **part}
 
     @classmethod
     def from_form(cls, form: Form, n_components: int, n_features: int) -> FrameAgreement:
-        """Read the stage back, checked as to form."""
+        """Read the stage back from a plan, and check its form."""
         plain = super().from_form(form, n_components, n_features)
         learner = form.of("learner")
-        if learner not in LEARNERS:
+        if not isinstance(learner, str) or learner not in LEARNERS:
             raise InvalidInput(
                 f"{form.name}.learner must be one of {', '.join(LEARNERS)}, got {learner!r}"
             )
@@ -122,7 +123,7 @@ class FrameAgreement(AveragedAgreement):
         return cls(**{**kept, "learner": learner, "rows_per_block": rows})
 
     def sentences(self) -> list[str]:
-        """What it does, in plain words."""
+        """Say in plain words what the stage does."""
         part = (
             []
             if self.rows_per_block is None
@@ -141,23 +142,24 @@ class FrameAgreement(AveragedAgreement):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedFrame:
-    """All blocks fitted. NOT private."""
+    """All blocks fitted. CONFIDENTIAL."""
 
     agreement: PreparedAgreement
 
     def draw(self, source: NoiseSource) -> Drawn:
-        """Test, mask and turn: a `Frame`, or ⊥.
+        """Run test and mask, and turn the result: a `Frame`, or ⊥.
 
         Noise may have made a shape so flat that there are no coordinates in it. That is seen from
         what is public, and refused like any frame that cannot serve.
         """
         drawn = self.agreement.draw(source)
+        view = drawn.view
         if isinstance(drawn.value, Bottom):
-            return drawn
+            return Drawn(Bottom("The blocks did not agree on where the rows lie."), view)
         found = drawn.value
         turn = random_rotation(found.n_features, rng=source)
         try:
             frame = Frame(found.means[0], found.cholesky[0] @ turn)
         except InvalidInput:
-            return Drawn(Bottom(), drawn.seen)
-        return Drawn(frame, drawn.seen)
+            return Drawn(Bottom("The noise left a frame that is too flat to measure in."), view)
+        return Drawn(frame, view)

@@ -1,7 +1,7 @@
-"""How a number of components was chosen: what was tried, and the criterion of each. Public.
+"""Record how a number of components was chosen, with the criterion of each tried. Public.
 
-The choice is made from a noisy sketch that is paid for already, so it costs nothing, and anyone
-who has the sketch makes the same one.
+The choice is made from a noisy sketch that is paid for already, so it costs nothing, and it can be
+repeated from the sketch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from privgmm.errors import InvalidInput
 __all__ = ["MOST_OFFERED", "Choice", "Tried"]
 
 MOST_OFFERED = 8
-"""So many components are offered, where nobody says how many."""
+"""Choice: this many components are offered, where a request leaves the number open."""
 
 _FIELDS = ("max_components", "n_components", "tried")
 
@@ -29,7 +29,7 @@ class Tried(NamedTuple):
     ----------
     n_components : int
     misfit : float
-        How badly so many explain the sketch, in standard deviations.
+        How badly this number explains the sketch, in standard deviations.
     criterion : float
         ``Q + F ln(2 m)``: misfit in squares and the price of F free numbers. The least is chosen.
     """
@@ -76,12 +76,12 @@ class Choice:
 
     @property
     def above_best(self) -> tuple[float, ...]:
-        """By how much each criterion is above the least: 0 for the number chosen."""
+        """Difference of each criterion from the least: 0 for the number chosen."""
         least = min(one.criterion for one in self.tried)
         return tuple(one.criterion - least for one in self.tried)
 
     def __str__(self) -> str:
-        """A table for people, one line for each number tried."""
+        """Write a table with one line for each number tried."""
         lines = ["components  misfit   criterion above the best"]
         lines += [
             f"{one.n_components:>10}  {one.misfit:>6.3g}   {above:.4g}"
@@ -91,7 +91,7 @@ class Choice:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "max_components": self.max_components,
             "n_components": self.n_components,
@@ -100,7 +100,7 @@ class Choice:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Choice:
-        """What `to_dict` wrote; the number chosen must be that of the least criterion."""
+        """Read back what `to_dict` wrote; the number chosen must have the least criterion."""
         if not (isinstance(data, Mapping) and data.keys() == set(_FIELDS)):
             raise InvalidInput(f"a choice needs a JSON object of {', '.join(_FIELDS)}")
         if not isinstance(data["tried"], list):

@@ -1,4 +1,4 @@
-"""How far a published mixture may be off, for each of the ways in which one is found.
+"""Compute the error covariance of a published mixture, for each way in which one is found.
 
 Every function gives the covariance (P, P) of the errors in a mixture's local coordinates (see
 `StandardErrors.from_local`), from public numbers alone: the mixture, the noise levels of the plan
@@ -35,9 +35,11 @@ __all__ = [
 ]
 
 _STEP = 1e-4
+"""Step of central differences: their error, like its square, is about 1e-8; rounding adds less."""
 _FAINT = 1e-6
+"""Choice: eigenvalues below this share of the largest count as that, so that all stay finite."""
 _POINTS = 1 << 12
-"""Points that stand for a law; an error need not be known exactly."""
+"""Choice: points that stand for a law; an error need not be known exactly."""
 
 
 class MomentNoise(NamedTuple):
@@ -49,7 +51,7 @@ class MomentNoise(NamedTuple):
 
     @classmethod
     def averaged(cls, deviations: Array, n_features: int, steps: int) -> MomentNoise:
-        """That of moments averaged over so many steps.
+        """Return the noise of moments averaged over `steps` steps.
 
         `deviations` (1 + d + d(d+1)/2,) are those of one step, divided by n.
         """
@@ -57,7 +59,7 @@ class MomentNoise(NamedTuple):
         return cls(float(share), float(mean), float(second))
 
     def of_scores(self, mixture: Mixture) -> Array:
-        """Covariance (P, P) that it causes in the mean scores of the local coordinates."""
+        """Compute the covariance (P, P) that it causes in mean scores in local coordinates."""
         k, d = mixture.means.shape
         one = [self.share**2, self.mean**2, 0.25 * self.second**2]
         out = np.diag(np.tile(np.repeat(one, [1, d, d * (d + 1) // 2]), k))
@@ -69,10 +71,10 @@ class MomentNoise(NamedTuple):
 
 
 def computed_covariance(covariance: Callable[[], Array]) -> Array | None:
-    """What `covariance` computes, or None where that fails.
+    """Return what `covariance` computes, or None where that fails.
 
-    As for components that the sketch cannot tell apart at all: there are no errors to state, and
-    what was paid for is not lost.
+    It fails for components that the sketch cannot distinguish: no errors can be stated then, and
+    the release, which is paid for, goes on without them.
     """
     try:
         return covariance()
@@ -83,7 +85,7 @@ def computed_covariance(covariance: Callable[[], Array]) -> Array | None:
 def errors_in_data_units(
     frame: Frame, mixture: Mixture, covariance: Array | None, *, well_specified: bool = True
 ) -> StandardErrors | None:
-    """Standard errors, in data units, of a mixture in frame coordinates.
+    """Compute standard errors, in data units, of a mixture in frame coordinates.
 
     Parameters
     ----------
@@ -109,7 +111,7 @@ def errors_in_data_units(
 def after_refinement(
     seen: Viewpoint, radius: float, deviations: Array, features: Features
 ) -> Array:
-    """Where noisy moments sharpened the fit to a sketch of the same rows.
+    """Compute error covariances where noisy moments refined the fit to a sketch of the same rows.
 
     Parameters
     ----------
@@ -139,7 +141,7 @@ def after_refinement(
 
 
 class _Bread(NamedTuple):
-    """An estimating equation at its solution.
+    """The bread of a sandwich covariance: an estimating equation, linearised at its solution.
 
     Parameters
     ----------
@@ -157,7 +159,7 @@ class _Bread(NamedTuple):
 
 
 def _bread(mixture: Mixture, rows: Array, mass: Array, structure: Structure) -> _Bread:
-    """Maximum likelihood on points, which need not follow such a mixture."""
+    """Linearise maximum likelihood on points, which need not follow such a mixture."""
     d = mixture.n_features
     theta = pack(mixture.weights, mixture.means, mixture.cholesky)
 
@@ -182,7 +184,7 @@ def _bread(mixture: Mixture, rows: Array, mass: Array, structure: Structure) -> 
 def after_projection(
     mixture: Mixture, law: Mixture, law_covariance: Array, structure: Structure = FULL
 ) -> Array:
-    """Where the mixture is the nearest to another one, whose errors have a known covariance.
+    """Compute error covariances of the mixture nearest to one whose own are known.
 
     Parameters
     ----------
@@ -207,7 +209,7 @@ def after_projection(
 def after_noisy_em(
     mixture: Mixture, law: Mixture, noise: MomentNoise, n: float, steps: float
 ) -> Array:
-    """Where noisy EM ended at the mixture, on rows that follow another law.
+    """Compute error covariances where noisy EM ended, on rows that follow another law.
 
     Parameters
     ----------
@@ -219,12 +221,12 @@ def after_noisy_em(
     n : float
         Rows, or persons.
     steps : float
-        How many there were: where EM is slow, noise has had no more time than that to grow.
+        Number of steps: where EM is slow, noise has had no more time than that to grow.
 
     Notes
     -----
     Scores in local coordinates are linear in the moments that EM sums. So noisy EM solves a noisy
-    score equation: the sandwich of maximum likelihood, with the noise beside the sampling error.
+    score equation: the sandwich of maximum likelihood, with the noise added to the sampling error.
     """
     rows, mass = points_of(law, _POINTS)
     bread = _bread(mixture, rows, mass, FULL)
@@ -236,7 +238,7 @@ def after_noisy_em(
 
 
 def rich_covariance(rich: Mixture, noise: MomentNoise, n: float, steps: float) -> Array:
-    """Of a rich mixture that noisy EM found: `after_noisy_em` where the rows follow it."""
+    """Compute error covariances of a rich mixture from noisy EM, if the rows follow it."""
     rows, mass = points_of(rich, _POINTS)
     seen = scores(rich, rows)
     spread = (seen.T * mass) @ seen
@@ -245,7 +247,7 @@ def rich_covariance(rich: Mixture, noise: MomentNoise, n: float, steps: float) -
 
 
 def _complete(mixture: Mixture) -> Array:
-    """Diagonal (P,) of the information of one row if it told its component."""
+    """Compute the diagonal (P,) of the information of one row whose component is known."""
     d = mixture.n_features
     one = np.repeat([1.0, 1.0, 0.5], [1, d, d * (d + 1) // 2])
     return np.outer(mixture.weights, one).ravel()

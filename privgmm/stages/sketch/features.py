@@ -1,4 +1,4 @@
-"""The waves of a sketch: what a row contributes, what replacing it can change, and exact sums.
+"""Compute the waves of a sketch: contributions of rows, their sensitivity, and exact sums.
 
 Row x has coordinates z in a public frame. In each of D directions v_j it contributes the first L
 powers of one unit number, ``sqrt(p_l / D) exp(i l a_j)`` with ``a_j = h v_j . z``. However far out
@@ -16,11 +16,11 @@ from typing import Any
 import numba as nb
 import numpy as np
 import numpy.typing as npt
+import scipy
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from privgmm.arrays import Array, IntArray, frozen, positive, whole_number
-from privgmm.data.people import People, Task
+from privgmm.data.people import People, PersonSum
 from privgmm.errors import InvalidInput
 from privgmm.stages.fixed_point import fixed_point_scale
 from privgmm.stages.form import Form
@@ -37,28 +37,32 @@ __all__ = [
 ]
 
 _DEFAULTS = {1: (1, 20, 0.6), 2: (34, 16, 0.6), 3: (35, 12, 0.5), 4: (68, 8, 0.6), 5: (85, 7, 0.6)}
+"""Directions, frequencies and step that served well in trials, by number of columns."""
 _DEFAULT_STEP = 0.6
+"""Step for more columns: that of most numbers of columns that were tried."""
 _MOST_DIRECTIONS, _MOST_FREQUENCIES = 10_000, 1_000
+"""Choice: no larger sketch is accepted, for instance from a file."""
 ANGLES = 1 << 14
-"""Angles per turn that are told apart."""
+"""Choice: angles per turn; rounding to them shrinks waves by parts in a million (`WaveTask`)."""
 _BLOCK = 256
-"""Rows that a kernel treats side by side."""
+"""Choice: rows that a kernel processes together."""
 _WORTH_COUNTING = 4_096
-"""With fewer rows at a time it is quicker to look up each contribution than to count angles."""
+"""With fewer rows at a time, looking up each contribution is faster than counting angles."""
 _MOST_HELD = 1 << 21
 """Rows whose angles are counted before they become sums: numbers stay below 2^53."""
 _MOST_COUNTED = 1_024
-"""Directions for which counts fit into memory."""
+"""Directions for which counts are held, 64 MB at most: `ANGLES` numbers of 4 bytes for each."""
 _REPULSIONS = 60
+"""Choice: rounds in which directions repel each other."""
 
 
 def columns_apart(n_directions: int, n_features: int) -> int:
-    """How many of a sketch's first directions, those of the columns, do not count in fits.
+    """Count the first directions of a sketch, those of the columns, that fits leave out.
 
-    Other units or a shear make other columns, and fits shall not change with them. So fits read
-    the directions that are spread evenly over the frame, and the columns' own ones are there to be
-    looked at. All count where there is one column, or where the others are too few to tell a
-    covariance.
+    Other units or a shear make other columns, and fits must not change with them. So fits read
+    the directions that are spread evenly over the frame, and the columns' own ones are there for
+    densities of columns. All count where there is one column, or where the others are too few to
+    determine a covariance.
 
     >>> columns_apart(34, 2), columns_apart(1, 1), columns_apart(3, 3)
     (2, 0, 0)
@@ -97,16 +101,30 @@ class SketchShape:
         object.__setattr__(self, "step", positive(self.step, "step", below=1e6))
 
     @classmethod
-    def default(cls, n_features: int) -> SketchShape:
-        """What served well in trials for this number of columns; the optimum is flat.
+    def default(cls, n_features: int, n_components: int = 1) -> SketchShape:
+        """Return what served well in trials for this number of columns; the optimum is flat.
 
         Two columns get more directions than a fit needs, because a picture of the density can be
         made from them. Covariances have d(d+1)/2 entries, and fits never read fewer directions.
+        A sketch that is too small for the number of components gets more directions.
+
+        One column has one direction, and gets higher frequencies: k equal components side by side
+        in a frame are ``sqrt(12) / k`` apart, and the shortest wave is no longer than that. (With
+        k = 20 and half as many frequencies means were off by several gaps between components; with
+        these all were found, at separations 4 and 6 and from 100,000 rows.)
         """
         d = whole_number(n_features, "n_features", 1)
         if d in _DEFAULTS:
-            return cls(*_DEFAULTS[d])
-        return cls(max(20 * (d - 1), d * (d + 1) // 2) + d, 6 if d < 8 else 5, _DEFAULT_STEP)
+            shape = cls(*_DEFAULTS[d])
+        else:
+            count = max(20 * (d - 1), d * (d + 1) // 2) + d
+            shape = cls(count, 6 if d < 8 else 5, _DEFAULT_STEP)
+        if d == 1 and shape.most_components(d) < n_components:
+            highest = 2 * math.pi * n_components / math.sqrt(12)
+            return dataclasses.replace(shape, n_frequencies=math.ceil(highest / shape.step))
+        while shape.most_components(d) < n_components:
+            shape = dataclasses.replace(shape, n_directions=shape.n_directions + 1)
+        return shape
 
     @property
     def size(self) -> int:
@@ -114,7 +132,7 @@ class SketchShape:
         return self.n_directions * self.n_frequencies
 
     def most_components(self, n_features: int) -> int:
-        """The most components that have no more free numbers than fits to such a sketch read."""
+        """Compute the most components with no more free numbers than fits to the sketch read."""
         read = self.n_directions - columns_apart(self.n_directions, n_features)
         return 4 * read * self.n_frequencies // ((n_features + 1) * (n_features + 2))
 
@@ -155,7 +173,7 @@ class SketchShape:
         return math.sqrt(2 * (1 + 1 / self.n_frequencies))
 
     def directions(self, frame: Frame) -> Array:
-        """Unit directions (D, d) in frame coordinates, one of each pair of opposite ones.
+        """Compute unit directions (D, d) in frame coordinates, one of each opposite pair.
 
         The first d are those of the columns of the data (`Frame.axis`), so that each column can
         be looked at by itself. The others are spread evenly, in a way that depends on nothing but
@@ -183,19 +201,19 @@ class SketchShape:
         return np.concatenate([axes, spread])
 
     def frequencies(self, frame: Frame) -> Array:
-        """Frequencies (m, d) in frame coordinates, direction by direction."""
+        """Compute frequencies (m, d) in frame coordinates, direction by direction."""
         steps = self.step * np.arange(1, self.n_frequencies + 1)
         return np.reshape(
             self.directions(frame)[:, None, :] * steps[:, None], (-1, frame.n_features)
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_form(cls, form: Form) -> SketchShape:
-        """Read the shape back, checked as to form."""
+        """Read the shape back from a plan, and check its form."""
         return cls(
             form.whole("n_directions", 1), form.whole("n_frequencies", 1), form.number("step")
         )
@@ -203,8 +221,8 @@ class SketchShape:
 
 @functools.lru_cache(maxsize=32)
 def _repelled(d: int, count: int) -> Array:
-    """`count` lines (count, d) through the origin that stay away from each other: a fixed set."""
-    sobol = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
+    """Spread `count` lines (count, d) through the origin, away from each other: a fixed set."""
+    sobol = scipy.stats.qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
     points = sobol.random_base2(max(1, math.ceil(math.log2(count))))[:count]
     v = ndtri(np.clip(points, 1e-9, 1 - 1e-9))
     v /= np.linalg.norm(v, axis=1, keepdims=True)
@@ -220,7 +238,7 @@ def _repelled(d: int, count: int) -> Array:
 
 
 def integer_sensitivity(shape: SketchShape, scale: int) -> int:
-    """How far replacing one row, or one person, moves the integer sums, in L2.
+    """Bound how far replacing one row, or one person, moves the integer sums, in L2.
 
     Notes
     -----
@@ -247,7 +265,7 @@ def integer_sensitivity(shape: SketchShape, scale: int) -> int:
 
 @functools.lru_cache(maxsize=8)
 def _table_of(sizes: tuple[float, ...]) -> Array:
-    """Whole numbers (ANGLES, 2 L) near the powers of each unit number, of these sizes (L,)."""
+    """Tabulate whole numbers (ANGLES, 2 L) near the powers of unit numbers, of sizes (L,)."""
     powers = np.arange(1, len(sizes) + 1)
     angles = 2 * math.pi / ANGLES * (np.outer(np.arange(ANGLES), powers) % ANGLES)
     parts = [np.rint(np.array(sizes) * wave) for wave in (np.cos(angles), np.sin(angles))]
@@ -255,8 +273,8 @@ def _table_of(sizes: tuple[float, ...]) -> Array:
 
 
 @dataclasses.dataclass(eq=False)
-class _Heard:
-    """What was summed so far: whole sums (D, 2 L), and angles that are only counted yet."""
+class _PartialSums:
+    """Sums so far: whole sums (D, 2 L), and angles that are counted but not summed yet."""
 
     sums: IntArray
     counts: npt.NDArray[np.int32] | None = None
@@ -264,7 +282,7 @@ class _Heard:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class WaveTask(Task):
+class WaveTask(PersonSum):
     """Exact sums (2, D, L) of the contributions of some persons: real, then imaginary parts.
 
     Parameters
@@ -281,7 +299,7 @@ class WaveTask(Task):
     are the counts times the table, once. They are exact: whole numbers below 2^53 multiply and
     add without error. A person's contributions are looked up one by one, and averaged.
 
-    What rounding does to a wave is of no concern to privacy (`SketchShape.sensitivity`). It shrinks
+    Rounding a wave does not change what it costs (`SketchShape.sensitivity`). It shrinks
     the l-th wave by ``(l pi / ANGLES)^2 / 6``, two parts in a million for l = 16, far below the
     sampling error of 10^9 rows.
     """
@@ -303,13 +321,13 @@ class WaveTask(Task):
         """Contributions (ANGLES, 2 L) for each angle, whole numbers: real, then imaginary parts."""
         return _table_of(tuple((self.scale * self.shape.amplitudes).tolist()))
 
-    def begun(self) -> _Heard:
-        """Nothing yet."""
+    def begun(self) -> _PartialSums:
+        """Return the state before any person was added."""
         shape = self.shape
-        return _Heard(np.zeros((shape.n_directions, 2 * shape.n_frequencies), dtype=np.int64))
+        return _PartialSums(np.zeros((shape.n_directions, 2 * shape.n_frequencies), dtype=np.int64))
 
-    def added(self, state: _Heard, rows: Array, starts: IntArray) -> _Heard:
-        """These persons too."""
+    def added(self, state: _PartialSums, rows: Array, starts: IntArray) -> _PartialSums:
+        """Add these persons to the state."""
         rows = np.ascontiguousarray(rows, dtype=np.float64)
         count = self.shape.n_directions
         singles = starts.size - 1 == len(rows)
@@ -329,27 +347,27 @@ class WaveTask(Task):
             state.held += len(some)
         return state
 
-    def _settle(self, state: _Heard) -> None:
-        """Counts become sums."""
+    def _settle(self, state: _PartialSums) -> None:
+        """Turn counts into sums."""
         if state.counts is not None:
             state.sums += (state.counts.astype(np.float64) @ self._table).astype(np.int64)
             state.counts, state.held = None, 0
 
-    def ended(self, state: _Heard) -> IntArray:
-        """The sums over all persons that were added."""
+    def ended(self, state: _PartialSums) -> IntArray:
+        """Return the sums over all persons that were added."""
         self._settle(state)
         length = self.shape.n_frequencies
         return np.stack([state.sums[:, :length], state.sums[:, length:]])
 
     def __call__(self, rows: Array, starts: IntArray) -> IntArray:
-        """The sums over these persons."""
+        """Sum over these persons."""
         return self.ended(self.added(self.begun(), rows, starts))
 
 
 def feature_sums(people: People, frame: Frame, shape: SketchShape, *, scale: int) -> IntArray:
-    """Exact sums (2, D, L) of all contributions: real parts, then imaginary parts.
+    """Sum all contributions exactly: (2, D, L), real parts, then imaginary parts.
 
-    NOT private by itself. Integers, so the same for any order of rows, chunks and workers. A row
+    CONFIDENTIAL without noise. Integers, so equal for any order of rows, chunks and workers. A row
     whose angle overflows counts as if its angle were zero. Each person contributes the average over
     their rows, rounded once.
 
@@ -366,7 +384,7 @@ def feature_sums(people: People, frame: Frame, shape: SketchShape, *, scale: int
 
 @nb.njit(cache=True, nogil=True)
 def _angle(turns: float) -> int:
-    """The nearest of `ANGLES` angles; zero where the angle overflowed and is not a number."""
+    """Round to the nearest of `ANGLES` angles; zero where the angle is not a number."""
     part = turns - np.floor(turns)
     if not part >= 0.0:
         part = 0.0
@@ -379,7 +397,8 @@ def _count_angles(
 ) -> None:
     """Count the angles of rows (n, d) along each direction into `counts` (D, ANGLES).
 
-    Each angle is computed from its own row alone, by the same operations wherever the row stands.
+    Each angle is computed from its own row alone, by operations that do not depend on where the
+    row stands.
     """
     n, d = rows.shape
     steps = np.zeros((d, _BLOCK))

@@ -1,4 +1,4 @@
-"""The last stage of a sketch: fit for free, then spend the rest where it helps most.
+"""Fit a sketch for free, then spend the rest of the account where it helps most: the finish.
 
 The misfit of the first sketch is public, and so the way to go on may depend on it. Every way costs
 the same, one Gaussian mechanism of the stage's multiplier in all, fixed in the plan beforehand:
@@ -8,7 +8,8 @@ the same, one Gaussian mechanism of the stage's multiplier in all, fixed in the 
   the mixture that was fitted (`second_look`);
 - no such mixture explains them, as with most real tables: a rich mixture by noisy EM, its
   projections to k components, a vote among them, and some more noisy EM from the winner; where
-  the noise would drown a rich mixture, a vote among starts that the sketch gives, and noisy EM.
+  a rich mixture would be smaller than its noise, a vote among starts that the sketch gives, and
+  noisy EM.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privgmm.arrays import Array, positive, whole_number
+from privgmm.covariance_structures import DEFAULT as FULL
+from privgmm.covariance_structures import covariance_structure
 from privgmm.data.people import People
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
@@ -38,7 +41,7 @@ from privgmm.stages.refinement.projection import (
     vote_row_sums,
 )
 from privgmm.stages.refinement.winsorised import (
-    Moments,
+    WinsorisedMoments,
     moment_row_sums,
     noisy_moments_of,
 )
@@ -67,36 +70,49 @@ from privgmm.stages.sketch.second_look import (
 )
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.sketch.structures import numbers_per_component, widened_roots
-from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Scene, Stage, Work
+from privgmm.stages.stage import Bottom, Drawn, Published, RowSums, Stage, StageView, Work
 
-__all__ = ["FAINTEST", "Finish", "PreparedFinish", "like_a_value", "takes_rich_route", "widened"]
+__all__ = [
+    "FAINTEST",
+    "Finish",
+    "FinishView",
+    "PreparedFinish",
+    "like_a_value",
+    "takes_rich_route",
+    "widened",
+]
 
 _SUSPECT, _SUSPECT_OF_MANY = 2.0, 3.5
-"""A misfit above this makes a sketch with more than two columns suspect, see `takes_rich_route`;
-the latter with so many rows that there is room for every rich mixture."""
+"""Choice: a misfit above the first makes a sketch of more than two columns suspect, see
+`takes_rich_route`; the second applies if there are rows enough for every rich mixture."""
 _RICH, _VOTE, _LAST = 0.70, 0.05, 0.25
-"""Shares of the stage's account, where a rich mixture is made."""
+"""Choice: shares of the stage's account, where a rich mixture is made."""
 _VOTE_ALONE = 0.08
-"""The vote's share where none is made; the steps take the rest."""
+"""Choice: the vote's share where none is made; the steps take the rest."""
 _RICH_STEPS, _RICH_AVERAGED = 16, 6
 _LAST_STEPS, _LAST_AVERAGED = 6, 3
 _STEPS_ALONE, _AVERAGED_ALONE = 12, 6
+"""Choice: steps of noisy EM, and how many of the last are averaged."""
 _MOST_RICH = 16
+"""Choice: components of a rich mixture, at most."""
 _RICH_NOISE = 0.3
+"""Choice: noise on a moment of a rich mixture's component, at most, as a share of its rows."""
 _LAST_NOISE = 0.05
+"""Choice: noise on a moment in the last steps, from which their radius follows."""
 _NARROW_RADIUS, _NARROW_ALONE = 1.5, 1.3
-"""The least radius of the last steps, in units of sqrt(d)."""
+"""Choice: least radius of the last steps, in units of sqrt(d), with and without a rich mixture."""
 _BACKGROUND, _BACKGROUND_SIZE = 0.02, 4.0
-"""Weight, and variance in units of one Gaussian's, of the background in a vote."""
+"""Choice: weight, and variance in units of one Gaussian's, of the background in a vote."""
 _LEAST_CLIP, _EARLY_CLIP, _MOST_CLIP = 3.0, 4.0, 50.0
-"""In nats. A vote clipped later than early is one of many rows: there rows far out shall count."""
+"""Choice, in nats. A vote clipped later than early is one of many rows: far rows should count."""
 _NORM = 1.75
 """About the sensitivity of the scaled moments, for rules of thumb on noise."""
 _MORE_COMPONENTS = 3
+"""Choice: the rich route starts from a fit with this many components more."""
 _RESOLVED = 1 / 15
-"""Of the frame: about the narrowest that a sketch tells from narrower ones."""
+"""Share of the frame: about the least width that a sketch distinguishes from narrower ones."""
 FAINTEST = 0.1
-"""Of the longest wave in a direction: with less, rows lie far outside the frame."""
+"""Choice: size of the longest wave in a direction below which rows lie far outside the frame."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +129,9 @@ class Finish(Stage):
         Noise of all that it draws together, as of one Gaussian mechanism.
     choose : bool
         Whether k is the most that is offered, and the number of components is chosen.
+    covariance_type : str
+        Name of the covariance structure that is published. All but "full" are fitted to the sketch,
+        which therefore gets the whole account where full covariances would be refined.
 
     Notes
     -----
@@ -120,8 +139,8 @@ class Finish(Stage):
     ``a (sum of 1/m_i^2) / 2``, that of one of the multiplier ``(sum of 1/m_i^2)^(-1/2)``. Each way
     divides ``1/multiplier^2`` among its parts, and which way is taken depends on the published
     sketch alone: adaptive composition under one price. The same holds for the number of
-    components: it is read off the published sketches (`PrivateSketch.choice`), and whatever it is,
-    the price is the one in the plan. The same sum is what `gaussian_account` asks for. On integers
+    components: it is computed from the published sketches (`PrivateSketch.choice`), and for any
+    number the price is the one in the plan. `gaussian_account` adds up that sum too. On integers
     noise of the multipliers m_i counts as ``1/(m_i^2 - c)`` there, for some small c that is the
     same for all; with ``m_i^2 = m^2 / s_i`` and shares s_i that add up to one, their sum is at most
     ``1/(m^2 - c)``, that of one mechanism.
@@ -133,6 +152,7 @@ class Finish(Stage):
     shape: SketchShape
     multiplier: float
     choose: bool = False
+    covariance_type: str = FULL
 
     kind: ClassVar[str] = "finish"
 
@@ -140,11 +160,12 @@ class Finish(Stage):
         for name in ("n_components", "n_features", "n_units"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
         positive(self.multiplier, "multiplier", below=1e6)
+        covariance_structure(self.covariance_type)
         most = self.shape.most_components(self.n_features)
         if self.n_components > most:
             raise InvalidInput(
-                f"n_components must be at most {most} for a sketch of this size in "
-                f"{self.n_features} dimensions, got {self.n_components}: ask for fewer components"
+                f"n_components must be at most {most} for a sketch of this size with "
+                f"n_features = {self.n_features}, got {self.n_components}: ask for fewer"
             )
 
     @property
@@ -153,7 +174,7 @@ class Finish(Stage):
         return self.choose
 
     def part(self, share: float) -> float:
-        """The multiplier of a Gaussian mechanism that takes this share of the account."""
+        """Compute the multiplier of a Gaussian mechanism that takes this share of the account."""
         return self.multiplier / math.sqrt(share)
 
     @property
@@ -162,15 +183,15 @@ class Finish(Stage):
         return Sketch(self.shape, self.multiplier, self.n_units, self.n_features)
 
     def price(self) -> Price:
-        """One Gaussian mechanism in all; it never refuses."""
+        """Price one Gaussian mechanism in all; the stage never refuses by a test."""
         return Price((gaussian_curve(self.multiplier),), exact=True)
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """Privacy losses (n,) where one row moves all sums by their sensitivity."""
+        """Draw privacy losses (n,) where one row moves all sums by their sensitivity."""
         return gaussian_losses(self.multiplier, n, rng=rng)
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
-        """All that any way may sum: a second sketch, moments of every kind of step, a vote."""
+        """List all that any way may sum: a second sketch, moments of every step, a vote."""
         far = np.zeros((2, n_features))
         far[1, 0] = 100.0
         public = Mixture([0.5, 0.5], far, np.stack([np.eye(n_features)] * 2))
@@ -182,7 +203,7 @@ class Finish(Stage):
         return (
             *self.again.row_sums(n_features),
             *(moment_row_sums(self.part(share), moments, public) for share, moments in refining),
-            *(moment_row_sums(self.part(share), Moments(3.0), public) for share in steps),
+            *(moment_row_sums(self.part(share), WinsorisedMoments(3.0), public) for share in steps),
             *(vote_row_sums(self.part(share), n_features) for share in (_VOTE, _VOTE_ALONE)),
         )
 
@@ -194,11 +215,11 @@ class Finish(Stage):
         return PreparedFinish(self.settled(fit.n_components), work, public, fit, self.n_components)
 
     def settled(self, n_components: int) -> Finish:
-        """The same stage, once the number of components is chosen."""
+        """Return the stage with the number of components settled."""
         return dataclasses.replace(self, n_components=n_components, choose=False)
 
     def sentences(self) -> list[str]:
-        """What it does, in plain words."""
+        """Say in plain words what the stage does."""
         found = f"The mixture of {self.n_components} that explains the noisy sums best is found."
         if self.choose:
             found = (
@@ -211,18 +232,16 @@ class Finish(Stage):
             "noisy steps on all rows find a mixture near them. Either way costs the same."
         ]
 
-    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
-        """The fit, which is free, and what the rest of the budget makes of it."""
-        return (Scene("sketch_fit", "Fit"), Scene("finish", "Refine")) if passed else ()
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        chosen = {"choose": True} if self.choose else {}
+        """Return plain numbers, for JSON."""
+        chosen: dict[str, Any] = {"choose": True} if self.choose else {}
         return {"finish": {"multiplier": self.multiplier, **chosen}}
 
     @classmethod
-    def from_form(cls, form: Form, first: Sketch, n_components: int) -> Finish:
-        """Read the stage back, beside the sketch that it follows."""
+    def from_form(
+        cls, form: Form, first: Sketch, *, n_components: int, covariance_type: str
+    ) -> Finish:
+        """Read the stage back from a plan, given the sketch that it follows."""
         return cls(
             n_components,
             first.n_features,
@@ -230,12 +249,24 @@ class Finish(Stage):
             first.shape,
             form.number("multiplier"),
             form.flag("choose"),
+            covariance_type,
         )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class FinishView(StageView):
+    """The fit to the first sketch, which is public too."""
+
+    fit: FrameFit
+
+
+_OUTSIDE = "Too many rows lie far outside the frame, so that nothing can be fitted in it."
+"""Why a finish publishes nothing: the longest waves are fainter than `FAINTEST`."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class PreparedFinish:
-    """The fit to the first sketch, and the rows. NOT private.
+    """The fit to the first sketch, and the rows. CONFIDENTIAL.
 
     `offered` is the most components where their number was to be chosen; the stage is then the one
     for the number that the first sketch asks for.
@@ -250,13 +281,13 @@ class PreparedFinish:
     def draw(self, source: NoiseSource) -> Drawn:
         """Go the way that the misfit asks for; ⊥ if the frame cannot be right."""
         if not _frame_holds(self.first, self.stage.shape):
-            return Drawn(Bottom(), self.fit)
+            return Drawn(Bottom(_OUTSIDE), FinishView(self.fit))
         d = self.stage.n_features
         sketch, fit = self.first, self.fit
         if takes_rich_route(self.fit, self.stage):
             mixture, sketch, covariance = self._by_rich_mixture(source)
             mixture, floored = widened(mixture)
-        elif (looks := self.looks).refines:
+        elif self.refinable and (looks := self.looks).refines:
             mixture, covariance = self._refined(source, refining_steps(d, looks.first))
             mixture, floored = widened(mixture)
         else:
@@ -265,10 +296,13 @@ class PreparedFinish:
             mixture, floored = found.mixture, bool(found.floored.any())
             covariance = found.compute_local_covariance
             fit = self.fit if self.offered is None else found
+        if not self.refinable:
+            # fitted once more, to the sketch and the rich mixture: steps give full covariances
+            return Drawn(self._structured(sketch), FinishView(self.fit))
         errors = computed_covariance(covariance)
         return Drawn(
             Published(
-                sketch.frame.mixture_from_frame(mixture),
+                mixture=sketch.frame.mixture_from_frame(mixture),
                 sketch=sketch,
                 misfit=fit.misfit,
                 floored=floored or like_a_value(mixture, errors),
@@ -277,15 +311,36 @@ class PreparedFinish:
                 ),
                 choice=None if self.offered is None else sketch.choice(self.offered),
             ),
-            self.fit,
+            FinishView(self.fit),
+        )
+
+    @property
+    def refinable(self) -> bool:
+        """Whether noisy steps give covariances of the structure asked for: they are full."""
+        return self.stage.covariance_type == FULL
+
+    def _structured(self, sketch: PrivateSketch) -> Published:
+        """Fit covariances of another structure to all that was published; costs nothing more."""
+        kind, choice, k = self.stage.covariance_type, None, self.stage.n_components
+        if self.offered is not None:
+            choice = sketch.choice(self.offered, kind)
+            k = choice.n_components
+        found = sketch.fit(k, kind)
+        return Published(
+            mixture=found.mixture,
+            sketch=sketch,
+            misfit=found.misfit,
+            floored=bool(found.floored.any()),
+            standard_errors=found.standard_errors,
+            choice=choice,
         )
 
     @property
     def looks(self) -> SecondLook:
-        """What a second look of either kind is expected to bring; from public numbers alone.
+        """Forecast of a second look of either kind, from public numbers alone.
 
-        Where that cannot be told, as for components on top of each other, it is a second sketch:
-        what was paid for is not lost.
+        Without a forecast, as for components on top of each other, it is a second sketch: what
+        was paid for is not lost.
         """
         try:
             start = self.first.fitted_from
@@ -301,7 +356,7 @@ class PreparedFinish:
             return UNTOLD
 
     def _found_again(self, sketch: PrivateSketch) -> FrameFit:
-        """The fit to a sharper sketch; an open number of components is chosen once more."""
+        """Fit the sharper sketch; an open number of components is chosen once more."""
         if self.offered is None:
             return refit(sketch, self.fit)
         return sketch.choose(self.offered).in_frame
@@ -313,15 +368,15 @@ class PreparedFinish:
 
     @property
     def _people(self) -> People:
-        """With rows in the coordinates of the frame."""
+        """The persons, with rows in the coordinates of the frame."""
         return self.work.people.mapped(self.first.frame.to_frame)
 
     def _refined(
         self, source: NoiseSource, steps: Sequence[RefiningStep]
     ) -> tuple[Mixture, Callable[[], Array]]:
-        """Steps on winsorised moments; one that made things worse does not count.
+        """Take steps on winsorised moments; one that made things worse is dropped.
 
-        Beside the mixture, what computes the covariance of its errors.
+        Returns the mixture, and what computes the covariance of its errors.
 
         Each step finds the mixture that explains the first sketch and its own moments best, both
         together. The guard looks at published numbers only: the step must have converged, and its
@@ -362,13 +417,13 @@ class PreparedFinish:
     def _by_rich_mixture(
         self, source: NoiseSource
     ) -> tuple[Mixture, PrivateSketch, Callable[[], Array]]:
-        """Rich mixture, projections, vote, and some more steps from the winner.
+        """Run the rich route: rich mixture, projections, vote, some more steps from the winner.
 
-        With few rows for so many components and columns there is no rich mixture: its noise would
-        drown it. Then the sketch alone gives the candidates, and the steps from the winner take
-        what is saved.
+        With few rows for its components and columns there is no rich mixture: its noise would be
+        larger than it. Then the sketch alone gives the candidates, and the steps from the winner
+        take what is saved.
 
-        Beside the mixture, the sketch with the rich mixture, and what computes the covariance of
+        Returns the mixture, the sketch with the rich mixture, and what computes the covariance of
         the errors.
         """
         stage = self.stage
@@ -382,7 +437,7 @@ class PreparedFinish:
         candidates = [
             self.fit.mixture,
             *projections(largest, k, seeds=(1, 2), most=1),
-            # where k components are more than the sketch can tell apart, fewer are safer
+            # where k components are more than the sketch can distinguish, fewer are safer
             *(split_to(path[j - 1], k) for j in sorted({1, k // 2, k - 1}) if 0 < j < k),
         ]
         room = _rich_room(stage)
@@ -391,13 +446,13 @@ class PreparedFinish:
             rich = NoisyEM(
                 people,
                 split_to(largest, min(room, _MOST_RICH)),
-                Moments(radius),
+                WinsorisedMoments(radius),
                 multiplier=noise,
                 source=source,
             ).run(averaging(_RICH_STEPS, _RICH_AVERAGED))
             # what shrank onto a single value can neither be projected nor published
             rich = widened(rich)[0]
-            deviations = Moments(radius).deviations(noise, d) / n
+            deviations = WinsorisedMoments(radius).deviations(noise, d) / n
             sketch = self.first.with_rich(
                 rich, MomentNoise.averaged(deviations, d, _RICH_AVERAGED + 1)
             )
@@ -407,6 +462,7 @@ class PreparedFinish:
         # a component that shrank onto a value could not be voted on, or be stepped from
         candidates = [widened(one)[0] for one in candidates]
         noise = stage.part(vote)
+        # so that the noise on a mean log density is a hundredth of a nat
         clip = 0.01 * n / (2 * math.sqrt(max(len(candidates) - 1, 1)) * noise)
         clip = min(max(clip, _LEAST_CLIP), _MOST_CLIP)
         shown = candidates
@@ -421,23 +477,24 @@ class PreparedFinish:
         )
         noise = stage.part(last / steps)
         wide = 4.5 if d < 3 else 1.2 * math.sqrt(d) + 2.4
+        # the noise on second moments grows like the squared radius
         reach = _LAST_NOISE * (n / k) * math.sqrt(averaged + 1) / (noise * _NORM)
         radius = min(max(math.sqrt(reach), narrow * math.sqrt(d)), wide)
         mixture = NoisyEM(
             people,
             candidates[chosen],
-            Moments(radius),
+            WinsorisedMoments(radius),
             multiplier=noise,
             source=source,
         ).run(averaging(steps, averaged))
         law = widened(mixture)[0] if sketch.rich_in_frame is None else sketch.rich_in_frame
-        deviations = Moments(radius).deviations(noise, d) / n
+        deviations = WinsorisedMoments(radius).deviations(noise, d) / n
         last_noise = MomentNoise.averaged(deviations, d, averaged + 1)
         return mixture, sketch, lambda: after_noisy_em(mixture, law, last_noise, n, steps)
 
 
 def takes_rich_route(fit: FrameFit, stage: Finish) -> bool:
-    """Whether to go on by noisy EM instead of trusting the sketch's own optimum. Public.
+    """Decide on noisy EM instead of trusting the sketch's own optimum. Public.
 
     Always if no mixture of k components explains the sketch. From three columns on a sketch of few
     rows is too noisy for that to show beyond doubt, and its optimum can be far off where rows are
@@ -459,13 +516,13 @@ def _rich_radius(d: int) -> float:
 
 
 def _rich_room(stage: Finish) -> int:
-    """How many components of a rich mixture the noise leaves readable."""
+    """Compute how many components of a rich mixture the noise leaves readable."""
     noise = stage.part(_RICH / _RICH_STEPS) * _NORM * _rich_radius(stage.n_features) ** 2
     return int(_RICH_NOISE * stage.n_units / noise)
 
 
 def _before_background(mixture: Mixture, one: Mixture) -> Mixture:
-    """The mixture with a little of a wide Gaussian, for a vote that is clipped early.
+    """Add a little of a wide Gaussian to a mixture, for a vote that is clipped early.
 
     A candidate that is too narrow somewhere loses some nats there, not thousands: the steps that
     follow widen it. So a few rows do not decide.
@@ -478,10 +535,10 @@ def _before_background(mixture: Mixture, one: Mixture) -> Mixture:
 
 
 def _frame_holds(data: PrivateSketch, shape: SketchShape) -> bool:
-    """Whether the longest waves say that the rows lie within the frame, about. Public.
+    """Decide from the longest waves whether the rows lie about within the frame. Public.
 
     In a frame that is right within a factor of two the mean of the longest wave in any direction
-    has a size of a half or so. Where it is near nothing, most rows lie so far out that waves wrap
+    has a size of a half or so. Where it is near zero, most rows lie so far out that waves wrap
     around, and a fit to them would mean nothing, however well it explains them.
     """
     sizes = np.abs(data.values[:: shape.n_frequencies])
@@ -490,7 +547,7 @@ def _frame_holds(data: PrivateSketch, shape: SketchShape) -> bool:
 
 
 def widened(mixture: Mixture) -> tuple[Mixture, bool]:
-    """The mixture with widths of at least `NARROWEST` of the frame, and whether that was needed.
+    """Widen components to `NARROWEST` of the frame; also returns whether any changed.
 
     On rounded columns components shrink onto single values, which says nothing about the rows.
     """
@@ -501,7 +558,7 @@ def widened(mixture: Mixture) -> tuple[Mixture, bool]:
 
 
 def like_a_value(mixture: Mixture, covariance: Array | None) -> bool:
-    """Whether some component might as well be many rows of one value, as far as errors tell.
+    """Decide whether some component might be many rows of one value, given its errors.
 
     Such a component is narrower than the sketch resolves, and twice the standard error of its
     variance reaches down to the least width there is. Public.

@@ -1,8 +1,8 @@
-"""From a noisy sketch to Gaussian mixtures, one for every number of components: post-processing.
+"""Fit Gaussian mixtures to a noisy sketch, one per number of components: post-processing.
 
 A sketch is a noisy characteristic function. That of a mixture is known exactly, so the mixture is
 the solution of a least-squares problem; it needs no rows, costs no privacy, and may be solved as
-often as one likes. Everything here is in frame coordinates. The compiled work is in `kernels`.
+often as needed. Everything here is in frame coordinates. The compiled work is in `kernels`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import blas, cho_factor, eigh_tridiagonal, lapack, solve_triangular
+from scipy.linalg import blas, eigh_tridiagonal, lapack, solve_triangular
 
 from privgmm.arrays import (
     Array,
@@ -35,10 +35,9 @@ from privgmm.stages.sketch import kernels
 from privgmm.stages.sketch.structures import (
     FULL,
     NARROWEST,
-    Parts,
+    MixtureArrays,
     Structure,
     local_slopes,
-    numbers_per_component,
     pack,
     unpack,
 )
@@ -46,49 +45,51 @@ from privgmm.stages.sketch.structures import (
 __all__ = [
     "MISFIT",
     "NARROWEST",
-    "ExpectedErrors",
     "FeatureLaw",
     "FrameFit",
     "PathSearch",
     "Sketched",
     "Viewpoint",
-    "choose",
-    "expected_errors",
     "expected_information",
-    "fit",
-    "fit_path",
     "refit",
-    "warm",
+    "warm_fitting",
 ]
 
 _Complex = npt.NDArray[np.complex128]
 
 MISFIT = 5.0
-"""Above this many standard deviations of chi square, a fit does not explain its sketch."""
+"""Convention: above this many deviations of chi square a fit does not explain its sketch."""
 
 _SEED = 20240611
+"""Any number would do; a fixed one gives equal fits to equal sketches."""
 _ATOMS, _FAR_ATOMS = 400, 200
+"""Choice: atoms drawn where rows are, and farther out."""
 _FAR_SPREAD = 5.0
+"""Choice: far atoms spread five times as widely as the rows that the frame saw."""
 _LIGHTEST_ATOM, _HEAVIEST_ATOM = 0.02, 0.3
+"""Choice: bounds of the weight that an atom gets at first."""
 _GREEDY = (6, 2, 2)  # from each of the solutions with a component less
 _RANDOM = 10
+"""Choice: random starts for each number of components, besides those from smaller solutions."""
 _FIRST_TRIAL, _SECOND_TRIAL, _TRIAL_GAIN = 4, 8, 1e-2  # iterations; the better half goes on
-_ITERATIONS, _GAIN = 150, 1e-4
-_RUN_ON, _KEPT, _POLISHED = 6, 3, 2
+_ITERATIONS, _GAIN = 150, 1e-4  # of the starts that are run to the end
+_RUN_ON, _KEPT, _POLISHED = 6, 3, 2  # starts run to the end, kept for k + 1, improved
 _SAME = 0.1  # squared distance of predictions, in standard errors
 _AXES = 4
+"""Choice: longest axes of a component along which it is cut in two."""
 _LIGHTEST_SPLIT = 0.02
+"""Choice: lighter components are not cut."""
 _CUMULANTS_FROM = 6  # dimensions
-_ROUNDS, _STEPS = 3, 6
-_ROUND_GAIN, _STEP_GAIN = 1e-2, 1e-3
+_ROUNDS, _STEPS = 3, 6  # of generalised least squares: covariances, and steps under each
+_ROUND_GAIN, _STEP_GAIN = 1e-2, 1e-3  # in cost; a standard error is a half
 _NUGGET = 1e-9  # keeps the covariance of one row positive definite in floating point
 _LANCZOS = 80
+"""Choice: Lanczos steps at most; the loop ends sooner, when the inflation settles to 0.1 %."""
 _HOPELESS = 10.0  # times what is expected of the squares
-_DRAWS = 400
 
 
 class Sketched(Protocol):
-    """What a fit reads of a sketch: `PrivateSketch` has it."""
+    """The part of a sketch that fits read, as `PrivateSketch` has it."""
 
     @property
     def frequencies(self) -> Array:
@@ -107,7 +108,7 @@ class Sketched(Protocol):
 
     @property
     def fitted_from(self) -> int:
-        """The number of the first frequency that fits read; those before it are left out."""
+        """Index of the first frequency that fits read; those before it are left out."""
         ...
 
     @property
@@ -169,7 +170,7 @@ class FrameFit:
         return (self.chi_square - self.degrees_of_freedom) / math.sqrt(2 * self.degrees_of_freedom)
 
     def compute_local_covariance(self) -> Array:
-        """Covariance (P, P) of the errors, in the coordinates in which refinement moves a mixture.
+        """Compute the covariance (P, P) of the errors, in the coordinates of refinement.
 
         Singular where a covariance type ties numbers together.
         """
@@ -191,16 +192,8 @@ class FrameFit:
         return self.chi_square + size * math.log(self.degrees_of_freedom + size - 1)
 
 
-class ExpectedErrors(NamedTuple):
-    """Median error of the worst component: weight, mean and covariance, both in own units."""
-
-    weight: float
-    mean: float
-    covariance: float
-
-
 class _Solution(NamedTuple):
-    """Parameters (k, width) and what they cost."""
+    """Parameters (k, width) and their cost."""
 
     theta: Array
     cost: float
@@ -210,7 +203,7 @@ class _Solution(NamedTuple):
 
 
 class _Problem:
-    """A sketch as a least-squares problem. Arrays are real parts, then imaginary parts: (2 m,)."""
+    """A sketch as a least-squares problem; arrays (2 m,) are real parts, then imaginary parts."""
 
     def __init__(
         self,
@@ -245,11 +238,11 @@ class _Problem:
         return cls(frequencies[first:], values[first:], deviations[first:], n, structure)
 
     def degrees_of_freedom(self, theta: Array) -> int:
-        """Weights sum to one, so a mixture has one number less than are free."""
+        """Count them: weights sum to one, so a mixture has one number less than are free."""
         return 2 * self.m - self.structure.n_free(len(theta), self.d) + 1
 
     def scale(self, inflation: float) -> Array:
-        """One over the standard deviation of each number, as if all were independent."""
+        """Compute one over the deviation of each number, as if all were independent."""
         return np.asarray(1 / np.sqrt(inflation**2 * self.noise + self.variance / self.n))
 
     def predicted(self, theta: Array) -> Array:
@@ -260,14 +253,14 @@ class _Problem:
         return values
 
     def slopes(self, theta: Array, tangent: Array | None = None) -> Array:
-        """Derivatives (2 m, F) in the free numbers."""
+        """Differentiate the predicted values in the free numbers (2 m, F)."""
         slopes = np.empty((2 * self.m, theta.size))
         parts = unpack(theta, self.d)
         kernels.characteristic(*parts, self.frequencies, np.empty(2 * self.m), slopes)
         return slopes if tangent is None else np.asarray(slopes @ tangent)
 
     def prior(self, theta: Array, tangent: Array | None = None) -> tuple[float, Array, Array]:
-        """The weak prior's cost, minus its gradient (F,) and its precision (F, F)."""
+        """Compute the weak prior's cost, minus its gradient (F,) and its precision (F, F)."""
         pull, precision = np.empty(theta.size), np.empty(theta.size)
         cost = kernels.prior(theta, self.d, pull, precision)
         if tangent is None:
@@ -275,14 +268,14 @@ class _Problem:
         return cost, pull @ tangent, np.asarray((tangent.T * precision) @ tangent)
 
     def sampling(self, theta: Array) -> Array:
-        """Covariance of one row's features at theta, lower triangle only."""
+        """Compute the covariance of one row's features at theta, lower triangle only."""
         parts = unpack(theta, self.d)
         out = np.zeros((2 * self.m, 2 * self.m))
         kernels.sampling_covariance(*parts, self.frequencies, self.predicted(theta), out)
         return out
 
     def whitener(self, sampling: Array, inflation: float) -> Array:
-        """Upper U with ``U' U`` the covariance of the sketch; its lower triangle is arbitrary.
+        """Compute an upper U, ``U' U`` the sketch's covariance; its lower triangle is arbitrary.
 
         What `sampling` gave is written over.
         """
@@ -297,7 +290,7 @@ def _whitened(factor: Array, columns: Array) -> Array:
 
 
 def _normal_matrix(problem: _Problem, theta: Array, factor: Array) -> Array:
-    """Information in the free numbers, the weak prior's precision included."""
+    """Compute the information in the free numbers, the weak prior's precision included."""
     tangent = problem.structure.tangent(theta, problem.d)
     slopes = _whitened(factor, problem.slopes(theta, tangent))
     return np.asarray(slopes.T @ slopes + problem.prior(theta, tangent)[2])
@@ -322,8 +315,8 @@ class _Piece(NamedTuple):
     root: Array
 
 
-def _replaced(parts: Parts, c: int, first: _Piece, second: _Piece) -> Array:
-    """Theta of the mixture with component c replaced by two."""
+def _replaced(parts: MixtureArrays, c: int, first: _Piece, second: _Piece) -> Array:
+    """Replace component c by two; returns theta."""
     weights, means, roots = parts.weights.copy(), parts.means.copy(), parts.roots.copy()
     weights[c], means[c] = first.share * parts.weights[c], first.mean
     roots[c] = cholesky_of_root(first.root)
@@ -335,12 +328,12 @@ def _replaced(parts: Parts, c: int, first: _Piece, second: _Piece) -> Array:
 
 
 def _stretched(root: Array, towards: Array, variance: float) -> Array:
-    """A root with the variance along a unit vector, in own coordinates, times `variance`."""
+    """Multiply the variance of a root along a unit vector, in own coordinates, by `variance`."""
     return np.asarray(root + (math.sqrt(variance) - 1) * np.outer(root @ towards, towards))
 
 
 def _splits(problem: _Problem, theta: Array, *, thorough: bool) -> Iterator[Array]:
-    """Each component cut in two: along its long axes, narrow inside wide, along cumulants."""
+    """Cut each component in two: along its long axes, narrow inside wide, along cumulants."""
     parts = unpack(theta, problem.d)
     for c in np.flatnonzero(parts.weights >= _LIGHTEST_SPLIT).tolist():
         mean, root = parts.means[c], parts.roots[c]
@@ -352,16 +345,18 @@ def _splits(problem: _Problem, theta: Array, *, thorough: bool) -> Iterator[Arra
             yield from _cumulant_splits(problem, theta, parts, c)
 
 
-def _halved(parts: Parts, c: int, towards: Array) -> Array:
-    """Component c as two equal halves, apart along a unit vector in its own coordinates."""
+def _halved(parts: MixtureArrays, c: int, towards: Array) -> Array:
+    """Cut component c into equal halves, apart along a unit vector in its own coordinates."""
     thin = _stretched(parts.roots[c], towards, 0.4)
     shift = 0.75 * parts.roots[c] @ towards
     halves = (_Piece(0.5, parts.means[c] + sign * shift, thin) for sign in (1, -1))
     return _replaced(parts, c, *halves)
 
 
-def _cumulant_splits(problem: _Problem, theta: Array, parts: Parts, c: int) -> Iterator[Array]:
-    """Component c cut along the directions of its largest fourth and third cumulants.
+def _cumulant_splits(
+    problem: _Problem, theta: Array, parts: MixtureArrays, c: int
+) -> Iterator[Array]:
+    """Cut component c along the directions of its largest fourth and third cumulants.
 
     Notes
     -----
@@ -400,7 +395,7 @@ def _unit(vector: Array) -> Array:
 def _directions(
     frequencies: Array, target: Array, size: Array, power: int, count: int
 ) -> list[tuple[Array, float]]:
-    """The first `count` terms, (x, sign), of a greedy fit of `target` by `size` (f.x)^power."""
+    """Find `count` terms, (x, sign), of a greedy fit of `target` by `size` (f.x)^power."""
     unit = frequencies / np.linalg.norm(frequencies, axis=1, keepdims=True)
     unit = unit[np.unique(np.round(unit, 6), axis=0, return_index=True)[1]]
     shapes = size[:, None] * (frequencies @ unit.T) ** power
@@ -442,7 +437,7 @@ class _Atoms:
         self.values: Array = np.concatenate([size * np.cos(phase), size * np.sin(phase)])
 
     def added(self, problem: _Problem, theta: Array, scale: Array, count: int) -> Iterator[Array]:
-        """The mixture with some of its weight moved to one of the most promising atoms."""
+        """Move some of the mixture's weight to one of the most promising atoms, each in turn."""
         predicted = problem.predicted(theta)
         moved = (self.values - predicted[:, None]) * scale[:, None]
         along = (problem.target - predicted) * scale @ moved
@@ -477,7 +472,7 @@ def _random_starts(k: int, d: int) -> Iterator[Array]:
 def _starts(
     problem: _Problem, atoms: _Atoms, k: int, smaller: Sequence[_Solution], scale: Array
 ) -> Iterator[Array]:
-    """Where to look for k components, given the solutions for k - 1, best first."""
+    """List starts for k components, given the solutions for k - 1, best first."""
     if k == 1:
         for width in (1.0, 0.4, 2.5):
             yield pack(np.ones(1), np.zeros((1, problem.d)), width * np.eye(problem.d)[None])
@@ -491,7 +486,7 @@ def _starts(
 def _allowed_starts(
     problem: _Problem, atoms: _Atoms, k: int, smaller: Sequence[_Solution], scale: Array
 ) -> Iterator[Array]:
-    """The starts, with covariances of the type that is asked for."""
+    """List the starts, with covariances of the type that is asked for."""
     for theta in _starts(problem, atoms, k, smaller, scale):
         yield problem.structure.nearest(theta, problem.d)
 
@@ -510,7 +505,7 @@ def _descended(
 def _descended_along(
     problem: _Problem, theta: Array, scale: Array, iterations: int, tolerance: float
 ) -> _Solution:
-    """What `kernels.descend` does, in the free numbers of a covariance type."""
+    """Run Levenberg-Marquardt as `kernels.descend` does, in a covariance type's free numbers."""
     structure, d = problem.structure, problem.d
     residual = (problem.target - problem.predicted(theta)) * scale
     cost = 0.5 * float(residual @ residual) + problem.prior(theta)[0]
@@ -541,13 +536,14 @@ def _descended_along(
 def _search(
     problem: _Problem, atoms: _Atoms, k: int, smaller: Sequence[_Solution], inflation: float
 ) -> list[_Solution]:
-    """The best distinct solutions when errors are taken to be independent, best first."""
+    """Find the best distinct solutions, best first, taking errors to be independent."""
     scale = problem.scale(inflation)
 
     def run(thetas: Iterator[Array], iterations: int, gain: float) -> list[_Solution]:
         done = (_descended(problem, theta, scale, iterations, gain) for theta in thetas)
         return sorted(done, key=lambda solution: solution.cost)
 
+    # most starts lead nowhere: a few steps for each, more for the better half, the best to the end
     tried = run(_allowed_starts(problem, atoms, k, smaller, scale), _FIRST_TRIAL, _TRIAL_GAIN)
     half = tried[: max(_RUN_ON, len(tried) // 2)]
     tried = run((one.theta for one in half), _SECOND_TRIAL, _TRIAL_GAIN)
@@ -564,7 +560,7 @@ def _search(
 
 
 def _improve(problem: _Problem, theta: Array, factor: Array) -> tuple[Array, float, float]:
-    """Gauss-Newton steps under a given covariance: theta, its chi square, gain in cost."""
+    """Take Gauss-Newton steps under a given covariance: theta, its chi square, gain in cost."""
     structure, d = problem.structure, problem.d
     residual = _whitened(factor, problem.target - problem.predicted(theta))
     cost = first = 0.5 * float(residual @ residual) + problem.prior(theta)[0]
@@ -595,7 +591,7 @@ def _improve(problem: _Problem, theta: Array, factor: Array) -> tuple[Array, flo
 
 
 def _balanced(problem: _Problem, theta: Array, sampling: Array) -> float:
-    """The inflation of the noise at which chi square equals its degrees of freedom, at least 1.
+    """Find the inflation of the noise, at least 1, at which chi square equals its dof.
 
     Notes
     -----
@@ -609,7 +605,7 @@ def _balanced(problem: _Problem, theta: Array, sampling: Array) -> float:
     total = float(vector @ vector)
     basis = [vector / math.sqrt(total)]
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     level = 1.0
     for count in range(1, _LANCZOS + 1):
         image = blas.dsymv(1 / problem.n, sampling.T, basis[-1] / deviation, lower=0) / deviation
@@ -618,20 +614,20 @@ def _balanced(problem: _Problem, theta: Array, sampling: Array) -> float:
         for _ in range(2):  # twice is enough to keep them orthogonal
             image -= known.T @ (known @ image)
         if count % 4 == 0:
-            nodes, vectors = eigh_tridiagonal(diagonal, beside)
+            nodes, vectors = eigh_tridiagonal(diagonal, off_diagonal)
             shares = total * vectors[0] ** 2
             before, level = level, _root(np.maximum(nodes, 0.0), shares, wanted)
             if abs(level / before - 1) < 1e-3:
                 break
-        beside.append(float(np.linalg.norm(image)))
-        if beside[-1] < 1e-12 * max(diagonal):
+        off_diagonal.append(float(np.linalg.norm(image)))
+        if off_diagonal[-1] < 1e-12 * max(diagonal):
             break
-        basis.append(image / beside[-1])
+        basis.append(image / off_diagonal[-1])
     return math.sqrt(level)
 
 
 def _root(nodes: Array, shares: Array, wanted: float) -> float:
-    """The h >= 1 with ``sum shares / (nodes + h) = wanted``; 1 if the sum is smaller there."""
+    """Find the h >= 1 with ``sum shares / (nodes + h) = wanted``; 1 if the sum is smaller."""
     h = 1.0
     for _ in range(60):
         terms = shares / (nodes + h)
@@ -652,10 +648,11 @@ def _z(problem: _Problem, theta: Array, chi: float) -> float:
 def _polish(
     problem: _Problem, candidates: Sequence[Array], *, rough: bool
 ) -> tuple[Array, float, Array, float]:
-    """The best candidate by generalised least squares: theta, chi square, information, inflation.
+    """Improve candidates by generalised least squares; returns what is known of the best.
 
-    The covariance is that at the candidate, renewed until it changes nothing any more. If the
-    candidates are `rough` (found with inflated noise), they are sharpened first.
+    That is theta, its chi square, its information, and the inflation of the noise. The covariance
+    is computed at the candidate, and again until it changes nothing. If the candidates are `rough`
+    (found with inflated noise), they are sharpened first.
     """
     if not candidates:
         raise InvalidInput("candidates must not be empty")
@@ -690,7 +687,7 @@ def _polish(
 
 
 def _hopeless(problem: _Problem, theta: Array) -> bool:
-    """Whether a mixture explains so little that no look at correlated errors is needed.
+    """Decide whether a mixture explains so little that correlated errors need not be computed.
 
     Even where few errors of the rows move all waves together, the mean of all squared errors, each
     in units of its own variance, is not many times its expectation.
@@ -700,7 +697,7 @@ def _hopeless(problem: _Problem, theta: Array) -> bool:
 
 
 def _finished(problem: _Problem, candidates: Sequence[Array], *, rough: bool) -> FrameFit:
-    """The fit made of the best candidate, its widths bounded below."""
+    """Build the fit of the best candidate, its widths bounded below."""
     theta, chi, information, inflation = _polish(problem, candidates, rough=rough)
     theta, floored = problem.structure.widened(theta, problem.d)
     if floored.any():
@@ -725,7 +722,7 @@ def _finished(problem: _Problem, candidates: Sequence[Array], *, rough: bool) ->
 
 
 class PathSearch:
-    """Fits of a sketch with 1, 2, 3, .. components, found one after another as they are asked for.
+    """Fits of a sketch with 1, 2, 3, .. components, each computed when first asked for.
 
     Deterministic, and the fit for k does not depend on how far the path is followed.
 
@@ -748,14 +745,14 @@ class PathSearch:
 
     @property
     def longest(self) -> int:
-        """The most components that leave fewer free numbers than the sketch has."""
+        """Largest number of components with fewer free numbers than the sketch has."""
         problem, k = self._problem, 1
         while problem.structure.n_free(k + 1, problem.d) <= 2 * problem.m:
             k += 1
         return k
 
     def upto(self, n_components: int) -> tuple[FrameFit, ...]:
-        """Fits with 1, 2, .. `n_components` components."""
+        """Fit 1, 2, .. `n_components` components."""
         problem = self._problem
         k_most = whole_number(n_components, "n_components", 1)
         if (free := problem.structure.n_free(k_most, problem.d)) > 2 * problem.m:
@@ -780,20 +777,8 @@ class PathSearch:
         self._solutions = solutions
 
 
-def fit_path(
-    sketched: Sketched, max_components: int, structure: Structure = FULL
-) -> tuple[FrameFit, ...]:
-    """Fits with 1, 2, .. `max_components` components, see `PathSearch`."""
-    return PathSearch(sketched, structure).upto(whole_number(max_components, "max_components", 1))
-
-
-def fit(sketched: Sketched, n_components: int) -> FrameFit:
-    """The fit with `n_components` components: the last of `fit_path`."""
-    return fit_path(sketched, whole_number(n_components, "n_components", 1))[-1]
-
-
 def refit(sketched: Sketched, start: FrameFit) -> FrameFit:
-    """The fit to another sketch in the same frame, from where `start` ended."""
+    """Fit another sketch in the same frame, from where `start` ended."""
     problem = _Problem.of(sketched)
     if start.mixture.n_features != problem.d:
         raise InvalidInput(
@@ -802,13 +787,6 @@ def refit(sketched: Sketched, start: FrameFit) -> FrameFit:
         )
     with one_blas_thread():
         return _finished(problem, [start.parameters.copy()], rough=start.inflation > 1)
-
-
-def choose(fits: Sequence[FrameFit]) -> FrameFit:
-    """The fit with the smallest criterion ``Q + P ln(2 m)``; all must be of one sketch."""
-    if not fits:
-        raise InvalidInput("fits must hold at least one fit")
-    return min(fits, key=lambda one: one.criterion)
 
 
 def _of_mixture(mixture: Mixture, d: int) -> Array:
@@ -822,7 +800,7 @@ def _of_mixture(mixture: Mixture, d: int) -> Array:
 def expected_information(
     mixture: Mixture, frequencies: npt.ArrayLike, deviations: npt.ArrayLike, n_units: float
 ) -> Array:
-    """The information (P, P) of a fit in local coordinates if the rows come from `mixture`.
+    """Compute a fit's information (P, P) in local coordinates if rows come from `mixture`.
 
     They are those in which refinement moves a mixture: per component the logarithm of its
     weight, its mean in its own units (``L^-1`` times the change), and the logarithm M of its
@@ -851,14 +829,14 @@ def expected_information(
 
 
 class FeatureLaw(NamedTuple):
-    """What a sketch tells of a mixture, in its local coordinates.
+    """Information of a sketch about a mixture, in its local coordinates.
 
     Parameters
     ----------
     information : array (P, P)
         Normal matrix, weak prior included.
     known : array (P, P)
-        The same without the prior.
+        Normal matrix without the prior.
     pulls : array (P, 2 m)
         Slopes times the inverse covariance: what each error of the sketch adds to the equations.
     """
@@ -869,7 +847,7 @@ class FeatureLaw(NamedTuple):
 
 
 class Viewpoint:
-    """A sketch as seen from a mixture in frame coordinates: its covariance is taken there, once.
+    """A sketch and its covariance at a mixture in frame coordinates, computed once.
 
     Parameters
     ----------
@@ -892,7 +870,7 @@ class Viewpoint:
 
     @property
     def law(self) -> FeatureLaw:
-        """What the sketch tells of the mixture, if the rows follow it."""
+        """Information of the sketch about the mixture, if the rows follow it."""
         problem, theta = self._problem, self._theta
         to_theta = local_slopes(self.mixture.cholesky)
         with one_blas_thread():
@@ -903,7 +881,7 @@ class Viewpoint:
         return FeatureLaw(information, known, np.asarray(pulls.T))
 
     def pull(self, mixture: Mixture) -> Pull:
-        """How the sketch pulls at any mixture near by, for `solve_moments`."""
+        """Compute how the sketch pulls at any mixture near by, for `solve_moments`."""
         problem = self._problem
         theta = _of_mixture(mixture, problem.d)
         to_theta = local_slopes(mixture.cholesky)
@@ -914,34 +892,6 @@ class Viewpoint:
             np.asarray(slopes.T @ slopes + to_theta.T @ precision @ to_theta),
             np.asarray(slopes.T @ residual + to_theta.T @ towards),
         )
-
-
-def expected_errors(information: Array, weights: npt.ArrayLike) -> ExpectedErrors:
-    """Median, over the errors that an information in local coordinates allows, of the worst.
-
-    Parameters
-    ----------
-    information : array (P, P)
-        As `expected_information` gives it.
-    weights : array-like (k,)
-        Of the mixture.
-    """
-    w = finite_array(weights, "weights", (None,))
-    k, size = len(w), len(information)
-    width = size // k
-    d = next((d for d in range(1, width) if numbers_per_component(d) == width), 0)
-    if k * width != size or d == 0:
-        raise InvalidInput(
-            f"information must have as many rows as {k} components have parameters, got {size}"
-        )
-    factor, _ = cho_factor(information, lower=True)
-    draws = np.random.default_rng(_SEED).standard_normal((size, _DRAWS))
-    errors = solve_triangular(factor, draws, lower=True, trans=1).T.reshape(_DRAWS, k, width)
-    logs = errors[:, :, 0]
-    weight = np.abs(w * (logs - (logs @ w)[:, None])).max(axis=1)
-    mean = np.linalg.norm(errors[:, :, 1 : 1 + d], axis=2).max(axis=1)
-    covariance = np.linalg.norm(errors[:, :, 1 + d :], axis=2).max(axis=1)
-    return ExpectedErrors(*(float(np.median(one)) for one in (weight, mean, covariance)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -955,10 +905,10 @@ class _Example:
     fitted_from: int = 0
 
 
-def warm() -> None:
+def warm_fitting() -> None:
     """Compile the kernels on something tiny."""
     rng = np.random.default_rng(0)
     d = _CUMULANTS_FROM
     frequencies = rng.standard_normal((60, d))
     values = np.exp(-0.5 * (frequencies**2).sum(axis=1)) * np.cos(frequencies[:, 0]) + 0j
-    fit_path(_Example(frequencies, values, np.full(60, 0.1), 100), 2)
+    PathSearch(_Example(frequencies, values, np.full(60, 0.1), 100)).upto(2)

@@ -1,4 +1,4 @@
-"""Public coordinates: a place and a shape from which the rows are looked at.
+"""Hold public coordinates: a place and a shape in which rows are measured.
 
 A frame only has to be right within a factor of two or so. What is taken from the rows in it is
 bounded wherever they lie; a bad frame costs accuracy, never privacy.
@@ -23,8 +23,8 @@ __all__ = ["Frame", "random_rotation"]
 
 _DIAGONAL_BITS = 7
 """Bits behind the leading one of a published diagonal entry: mantissas of eight bits."""
-_BELOW_BITS = 10
-_CENTRE_BITS = 8
+_BELOW_BITS, _CENTRE_BITS = 10, 8
+"""Bits of the other entries and of the centre, in units of the diagonal: see `Frame.published`."""
 _FLATTEST = 1e13
 """Condition numbers beyond this leave no correct digits in the inverse."""
 
@@ -44,8 +44,8 @@ class Frame:
     -----
     Columns of the data may have very different units. The inverse is therefore computed after
     each row of `root` is divided by a power of two near its length: coordinates are as accurate
-    for metres beside nanometres, and multiplying a column of the data (and of the frame) by a
-    power of two leaves them the same to the last bit.
+    for metres next to nanometres, and multiplying a column of the data (and of the frame) by a
+    power of two leaves them equal to the last bit.
     """
 
     centre: Array
@@ -70,7 +70,7 @@ class Frame:
 
     @classmethod
     def published(cls, centre: npt.ArrayLike, factor: npt.ArrayLike, *, rotation: Array) -> Frame:
-        """A masked place and shape on a coarse public grid, then turned by a public rotation.
+        """Round a masked place and shape to a coarse public grid, then turn them.
 
         Parameters
         ----------
@@ -95,9 +95,9 @@ class Frame:
         coordinate i of the centre a multiple of 2^-8 p_i.
 
         Entries are rounded from the top row to the bottom row, and what rounding moved in the
-        rows above is made good below: if L is the factor and L' what is published, then
+        rows above is corrected below: if L is the factor and L' what is published, then
         ``L' = L (I + E)`` with E lower triangular, ``|E_ii| <= 2^-8`` and ``|E_ij| < 2^-10``
-        whatever the correlations are; likewise the centre moves by ``L e`` with
+        for any correlations; likewise the centre moves by ``L e`` with
         ``|e_i| < 2^-8``. Rounding each entry by itself would move a frame of strongly correlated
         columns by many times its width. Powers of two that multiply a column go through.
         """
@@ -136,10 +136,10 @@ class Frame:
         return frozen(np.linalg.inv(self._levelled) / self._units)
 
     def to_frame(self, rows: npt.ArrayLike) -> Array:
-        """Coordinates (n, d) of rows (n, d)."""
+        """Compute the coordinates (n, d) of rows (n, d)."""
         x = finite_array(rows, "rows", (None, self.n_features))
         with np.errstate(over="ignore", invalid="ignore"):
-            # one column after another: the same for a row whatever rows stand beside it
+            # one column after another, so that a row's last bits do not depend on other rows
             steps = x - self.centre
             z = np.zeros_like(steps)
             for q in range(self.n_features):
@@ -147,17 +147,17 @@ class Frame:
         return z
 
     def mixture_to_frame(self, mixture: Mixture) -> Mixture:
-        """The law of z where x has this law."""
+        """Transform a law of x into that of z."""
         return Mixture.from_roots(
             mixture.weights, self.to_frame(mixture.means), self.inverse @ mixture.cholesky
         )
 
     def mixture_from_frame(self, mixture: Mixture) -> Mixture:
-        """The law of x where z has this law."""
+        """Transform a law of z into that of x."""
         return mixture.transformed(self.root, self.centre)
 
     def axis(self, column: int) -> Array:
-        """The unit direction (d,) of z along which column `column` of the data is seen.
+        """Compute the unit direction (d,) of z that is column `column` of the data.
 
         ``x_j = centre_j + (root^T e_j) . z``, so it is row j of `root`, normalised.
         """
@@ -165,12 +165,12 @@ class Frame:
         return np.asarray(row / np.linalg.norm(row), dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for JSON; `from_dict` gives the same frame back."""
+        """Return plain lists, for JSON; `from_dict` gives an equal frame back."""
         return {"centre": self.centre.tolist(), "root": self.root.tolist()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Frame:
-        """Inverse of `to_dict`."""
+        """Read back what `to_dict` wrote."""
         if not (isinstance(data, dict) and {"centre", "root"} <= data.keys()):
             raise InvalidInput("a frame needs a JSON object of centre and root")
         return cls(data["centre"], data["root"])
@@ -185,7 +185,7 @@ class Frame:
 
 
 def random_rotation(d: int, *, rng: Randomness) -> Array:
-    """A uniformly random orthogonal matrix (d, d), to be made public.
+    """Draw a uniformly random orthogonal matrix (d, d), to be made public.
 
     Turning by it makes what follows independent, in law, of the root that was chosen for a
     shape. Reflections count as rotations here.
@@ -196,7 +196,7 @@ def random_rotation(d: int, *, rng: Randomness) -> Array:
 
 
 def _short(value: float) -> float:
-    """A positive number rounded to a mantissa of eight bits."""
+    """Round a positive number to a mantissa of eight bits."""
     mantissa, exponent = math.frexp(value)
     bits = _DIAGONAL_BITS + 1
     return math.ldexp(round(math.ldexp(mantissa, bits)), exponent - bits)
@@ -205,7 +205,7 @@ def _short(value: float) -> float:
 def _settled(
     low: Array, target: Array, steps: Array, *, pinned: tuple[int, float] | None = None
 ) -> Array:
-    """`target` (d,) rounded to multiples of `steps` (d,), such that it moves by ``low e``, e small.
+    """Round `target` (d,) to multiples of `steps` (d,), so that it moves by ``low e``, e small.
 
     What rounding moved in one row moves the targets of the rows below it along the same column
     of `low`. One row may be `pinned` to a value of its own grid.

@@ -1,4 +1,4 @@
-"""A frame from histograms, for few rows: how wide each column is, where it lies, then its shape.
+"""Find a frame from histograms, for few rows: widths and places of columns, then the shape.
 
 Nothing is known of the rows beforehand, so histograms run over all numbers there are, and only bins
 that hold many rows are shown. Columns are looked at one by one; what correlates them is found by a
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,13 +24,13 @@ from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian, NoiseSource
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.winsorised import (
-    Moments,
+    WinsorisedMoments,
     moment_row_sums,
     noisy_moments_of,
     variance_kept,
 )
 from privgmm.stages.sketch.frame import Frame, random_rotation
-from privgmm.stages.stage import Bottom, Drawn, RowSums, Scene, Stage, Work
+from privgmm.stages.stage import Bottom, Drawn, RowSums, Stage, StageView, Work
 
 __all__ = [
     "MOST_NOISE",
@@ -48,29 +48,32 @@ __all__ = [
 ]
 
 MOST_NOISE = 1e5
-"""On the counts of a histogram, at most; with so much they cost next to nothing."""
+"""Scale of the noise on counts, at most: counts with as much noise cost next to nothing."""
 ZERO_BIN = -(10**6)
-"""Where differences of zero go: no other lies below bin -540."""
+"""Bin of differences of zero: floats are at least 2^-1074, so others lie in bin -537 or above."""
 
 _QUANTILE = 0.7
+"""Choice: the quantile of differences that gives the width; few far rows hardly move it."""
 _OF_NORMAL = 1.4657383
 """The 70 % quantile of the difference of two standard normal numbers, in size."""
 _FARTHEST_BIN = 2.0**52
+"""Up to here floats hold bins exactly."""
 _WIDEST = 1e140
-"""Columns wider than this, or narrower than one over it, are not looked at."""
+"""Columns wider than this, or narrower than one over it, get no frame: squares might overflow."""
 _SCALES = (0.1, 0.4, 1.0)
-"""How counts, first and second moments are weighed against each other in a round."""
+"""Choice: how counts, first and second moments are weighed against each other in a round."""
 _THINNEST, _THICKEST = 0.01, 4.0
-"""By how much one round may change a variance, in its own frame."""
+"""Choice: factors by which one round may change a variance."""
 _COARSEST = 0.5
-"""A round may always halve a variance, however noisy it is."""
+"""Choice: a round may always halve a variance, however noisy it is."""
 _QUIET = 0.1
+"""Choice: noise on a variance in a round, for which R is chosen."""
 _BY_CHANCE = 3.0
-"""A variance within so many standard deviations of noise from one is averaged with one."""
+"""Choice: a variance within this many deviations of noise from one is averaged with one."""
 
 
 def histogram_radius(n_features: int, multiplier: float, n_units: int) -> float:
-    """R for rounds of this noise on so many rows: the largest that keeps the noise small.
+    """Choose R for rounds of this noise on `n_units` rows: the largest that keeps it small.
 
     The noise on a variance grows like R^2, and pulling in many rows takes more rounds to find the
     shape: R is such that the noise is a tenth, but within `radius_range`.
@@ -81,15 +84,17 @@ def histogram_radius(n_features: int, multiplier: float, n_units: int) -> float:
 
 
 def radius_range(n_features: int) -> tuple[float, float]:
-    """Least and largest R for so many columns: 1.4 to 2.2 ``sqrt d``; 2 to 3 for one."""
+    """Return least and largest R for this many columns: 1.4 to 2.2 ``sqrt d``; 2 to 3 for one."""
     if n_features == 1:
         return 2.0, 3.0
     return 1.4 * math.sqrt(n_features), 2.2 * math.sqrt(n_features)
 
 
 def variance_noise(n_features: int, multiplier: float, n_units: int, radius: float) -> float:
-    """Deviation of the noise on a variance in a round, in units of the frame."""
-    return float(Moments(radius, _SCALES).deviations(multiplier, n_features)[-1]) / n_units
+    """Compute the deviation of the noise on a variance in a round, in units of the frame."""
+    return (
+        float(WinsorisedMoments(radius, _SCALES).deviations(multiplier, n_features)[-1]) / n_units
+    )
 
 
 # ------------------------------------------------------------------------------------ histograms
@@ -97,7 +102,7 @@ def variance_noise(n_features: int, multiplier: float, n_units: int, radius: flo
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Histogram:
-    """Counts of the bins that are not empty, before noise. NOT private.
+    """Counts of the bins that are not empty, before noise. CONFIDENTIAL.
 
     Parameters
     ----------
@@ -111,21 +116,22 @@ class Histogram:
 
     @classmethod
     def of(cls, bins: IntArray) -> Histogram:
-        """From the bin of each row or pair."""
+        """Count the bin of each row or pair."""
         values, counts = np.unique(bins, return_counts=True)
         return cls(values.astype(np.int64), counts.astype(np.int64))
 
     def released(
         self, sigma: float, threshold: int, source: NoiseSource
     ) -> tuple[IntArray, IntArray]:
-        """Add noise; the bins whose noisy count reaches the threshold, and those counts."""
+        """Add noise; returns the bins whose noisy count reaches the threshold, and these counts."""
+        # empty bins get no noise: what that may show is part of the price of `HistogramFrame`
         noisy = self.counts + source.discrete_gaussian(sigma, self.counts.size)
         shown: BoolArray = noisy >= threshold
         return self.bins[shown], noisy[shown]
 
 
 def pair_bins(first: Array, second: Array, offset: float) -> IntArray:
-    """The bin (m,) of each difference ``|first - second|``: bins are a factor of four wide."""
+    """Find the bin (m,) of each ``|first - second|``: bins are a factor of four wide."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         size = np.nan_to_num(np.abs(first - second), nan=0.0)
         bins = np.floor(0.5 * np.log2(size) + offset)
@@ -133,7 +139,7 @@ def pair_bins(first: Array, second: Array, offset: float) -> IntArray:
 
 
 def place_bins(values: Array, width: float, offset: float) -> IntArray:
-    """The bin (m,) of each value: bins have equal width; what is very far goes to the last."""
+    """Find the bin (m,) of each value: bins have equal width; the last takes what is far."""
     with np.errstate(over="ignore", invalid="ignore"):
         bins = np.floor(values / width + offset)
     far = _FARTHEST_BIN
@@ -142,7 +148,7 @@ def place_bins(values: Array, width: float, offset: float) -> IntArray:
 
 
 def _quantile(bins: IntArray, counts: IntArray, share: float) -> float:
-    """Where the share is reached, in bins: the whole part names the bin."""
+    """Find where the share is reached, in bins: the whole part names the bin."""
     part = np.cumsum(counts) / counts.sum()
     i = min(int(np.searchsorted(part, share)), bins.size - 1)
     before = float(part[i - 1]) if i else 0.0
@@ -151,7 +157,7 @@ def _quantile(bins: IntArray, counts: IntArray, share: float) -> float:
 
 
 def width_of(bins: IntArray, counts: IntArray, offset: float) -> float | None:
-    """The standard deviation of Gaussian rows whose differences have this 70 % quantile.
+    """Estimate the deviation of Gaussian rows whose differences have this 70 % quantile.
 
     None if nothing but differences of zero, or nothing at all, was shown.
     """
@@ -175,7 +181,7 @@ def _moved(
     number: int,
     thinnest: float,
 ) -> tuple[Array, Array]:
-    """The frame in which the noisy mean is zero and the noisy variance one, within limits.
+    """Move the frame so that the noisy mean is zero and the noisy variance one, within limits.
 
     Variances that differ from one by no more than the noise of a round are averaged over the
     rounds: this is the `number`-th.
@@ -192,20 +198,59 @@ def _moved(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class HistogramFrameView:
-    """What a histogram frame saw. NOT private.
+class HistogramFrameView(StageView):
+    """What a histogram frame saw. CONFIDENTIAL.
 
     Parameters
     ----------
     widths, places : tuple of Histogram
         Of the differences of pairs, and of the rows, by column; places end where it refused.
-    refused : str or None
-        Why there is no frame.
+    stage : HistogramFrame
+        With the thresholds that noisy counts had to reach.
+    refused : bool
+        Whether a column showed no bin, and there is no frame.
     """
 
     widths: tuple[Histogram, ...]
     places: tuple[Histogram, ...]
-    refused: str | None = None
+    stage: HistogramFrame
+    refused: bool = False
+
+    def hint(self, take: Callable[[IntArray], Array]) -> str | None:  # noqa: ARG002 - counts say it all
+        """Say which columns have no bin that reaches its threshold; None if there is a frame."""
+        if not self.refused:
+            return None
+        words = [
+            *map(self._of_widths, range(len(self.widths)), self.widths),
+            *map(self._of_places, range(len(self.places)), self.places),
+        ]
+        return " ".join(filter(None, words)) or (
+            "Every column has a bin with enough rows: the noise was unlucky, and another try may "
+            "pass."
+        )
+
+    def _of_widths(self, column: int, pairs: Histogram) -> str:
+        """Say why the differences of a column give no width; empty if they do."""
+        total, moved = int(pairs.counts.sum()), pairs.bins != ZERO_BIN
+        largest, least = int(pairs.counts[moved].max(initial=0)), self.stage.scale_threshold
+        if largest >= least:
+            return ""
+        equal = int(pairs.counts[~moved].sum())
+        heap = f"{100 * equal / total:.0f} % of the pairs hold equal values, and " if equal else ""
+        return (
+            f"Column {column + 1}: {heap}of the others the fullest bin holds {largest:,} of "
+            f"{total:,} pairs of rows, where about {least:,} are needed."
+        )
+
+    def _of_places(self, column: int, rows: Histogram) -> str:
+        """Say why the values of a column give no place; empty if they do."""
+        largest, least = int(rows.counts.max(initial=0)), self.stage.location_threshold
+        if largest >= least:
+            return ""
+        return (
+            f"Column {column + 1}: the fullest bin holds {largest:,} rows, where about {least:,} "
+            "are needed."
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -261,8 +306,8 @@ class HistogramFrame(Stage):
     ``(1 + e^epsilon) 2 d miss``, which is more for every epsilon and would make the price of a
     stage depend on that of the whole release.)
 
-    *Price of a round.* That of one Gaussian mechanism: see `Moments`, here of one component, of
-    which every row is a part. Sums are integers and so is the noise.
+    *Price of a round.* That of one Gaussian mechanism: see `WinsorisedMoments`, here of one
+    component, of which every row is a part. Sums are integers and so is the noise.
 
     All that is computed from what was shown, the refusal included, costs nothing.
     """
@@ -290,34 +335,34 @@ class HistogramFrame(Stage):
 
     @property
     def scale_threshold(self) -> int:
-        """The least noisy count of pairs with which a bin is shown."""
+        """Least noisy count of pairs with which a bin is shown."""
         return 1 + _upper_point(self.scale_sigma, self.miss)
 
     @property
     def location_threshold(self) -> int:
-        """The least noisy count of rows with which a bin is shown."""
+        """Least noisy count of rows with which a bin is shown."""
         return 1 + _upper_point(self.location_sigma, self.miss)
 
     @property
     def shortfall(self) -> float:
-        """The delta that all histograms need beside their curves; at most ``4 d miss``."""
+        """Delta that all histograms need besides their curves; at most ``4 d miss``."""
         widths = _shown(self.scale_sigma, self.scale_threshold)
         places = _shown(self.location_sigma, self.location_threshold)
         return self.n_features * (widths + places)
 
     @property
-    def moments(self) -> Moments:
-        """What a round sums."""
-        return Moments(self.radius, _SCALES)
+    def moments(self) -> WinsorisedMoments:
+        """The moments that a round sums."""
+        return WinsorisedMoments(self.radius, _SCALES)
 
     def _multipliers(self) -> list[float]:
-        """Noise over sensitivity of every Gaussian mechanism in it."""
+        """List noise over sensitivity of every Gaussian mechanism in the stage."""
         root_two = math.sqrt(2)
         histograms = [self.scale_sigma / root_two, self.location_sigma / root_two]
         return [*histograms * self.n_features, *self.multipliers]
 
     def price(self) -> Price:
-        """A Gaussian mechanism per histogram and round, and what bins of one row may show."""
+        """Price a Gaussian mechanism per histogram and round, and what bins of one row may show."""
         root_two = math.sqrt(2)
         histograms = [
             gaussian_curve(sigma / root_two, sensitivity=root_two)
@@ -327,12 +372,12 @@ class HistogramFrame(Stage):
         return Price((*histograms * self.n_features, *rounds), self.shortfall, exact=True)
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """Privacy losses (n,) where one row moves every count and sum by its sensitivity."""
+        """Draw privacy losses (n,) where one row moves every count and sum by its sensitivity."""
         mu = math.sqrt(math.fsum(multiplier**-2 for multiplier in self._multipliers()))
         return np.asarray(mu * rng.standard_normal(n) + mu**2 / 2)
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
-        """The moments of each round, in units of the frame."""
+        """List the moments of each round, in units of the frame."""
         d = n_features
         public = Mixture([1.0], np.zeros((1, d)), np.eye(d)[None])
         return tuple(
@@ -340,7 +385,7 @@ class HistogramFrame(Stage):
         )
 
     def least_units(self) -> int:
-        """So many that a bin with all of them can reach the thresholds."""
+        """Return the fewest rows with which a bin that holds all of them reaches the thresholds."""
         return max(2 * self.scale_threshold, self.location_threshold)
 
     # ------------------------------------------------------------------------------- running
@@ -371,9 +416,9 @@ class HistogramFrame(Stage):
     # --------------------------------------------------------------------------------- words
 
     def sentences(self) -> list[str]:
-        """What it does, in plain words."""
+        """Say in plain words what the stage does."""
         said = [
-            "How wide each column is and where it lies is read off noisy histograms; a bin is "
+            "How wide each column is and where it lies is read from noisy histograms; a bin is "
             f"shown only if it holds about {self.scale_threshold} pairs of rows or "
             f"{self.location_threshold} rows, or more."
         ]
@@ -384,12 +429,8 @@ class HistogramFrame(Stage):
             )
         return said
 
-    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:  # noqa: ARG002 - it shows why not, too
-        """The histograms."""
-        return (Scene("histograms", "Histograms"),)
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         return {
             "histogram_frame": {
                 "n_features": self.n_features,
@@ -404,7 +445,7 @@ class HistogramFrame(Stage):
 
     @classmethod
     def from_form(cls, form: Form) -> HistogramFrame:
-        """Read the stage back from its object, checked as to form."""
+        """Read the stage back from a plan, and check its form."""
         stage = cls(
             n_features=form.whole("n_features", 1),
             scale_sigma=form.number("scale_sigma"),
@@ -424,7 +465,7 @@ class HistogramFrame(Stage):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedHistogramFrame:
-    """Rows, the offsets of all bins, and the counts of differences. NOT private."""
+    """Rows, the offsets of all bins, and the counts of differences. CONFIDENTIAL."""
 
     stage: HistogramFrame
     people: People
@@ -433,34 +474,38 @@ class PreparedHistogramFrame:
     widths: tuple[Histogram, ...]
 
     def draw(self, source: NoiseSource) -> Drawn:
-        """Widths, places, rounds: a frame, or ⊥ if a column shows no bin."""
+        """Draw widths, places, rounds: a frame, or ⊥ if a column shows no bin."""
         scales = self._scales(source)
-        if scales is None:
-            return Drawn(Bottom(), self._view((), "no difference between rows is common enough"))
+        if isinstance(scales, Bottom):
+            return Drawn(scales, self._view((), refused=True))
         places: list[Histogram] = []
         centre = self._centre(scales, places, source)
-        if centre is None:
-            return Drawn(Bottom(), self._view(places, "no place holds enough rows"))
+        if isinstance(centre, Bottom):
+            return Drawn(centre, self._view(places, refused=True))
         root = np.diag(scales)
         for number in range(1, len(self.stage.multipliers) + 1):
             centre, root = self._round(number, centre, root, source)
         rotation = random_rotation(self.stage.n_features, rng=source)
-        return Drawn(Frame.published(centre, root, rotation=rotation), self._view(places, None))
+        return Drawn(Frame.published(centre, root, rotation=rotation), self._view(places))
 
-    def _view(self, places: Sequence[Histogram], refused: str | None) -> HistogramFrameView:
-        return HistogramFrameView(self.widths, tuple(places), refused)
+    def _view(self, places: Sequence[Histogram], *, refused: bool = False) -> HistogramFrameView:
+        return HistogramFrameView(self.widths, tuple(places), self.stage, refused)
 
-    def _scales(self, source: NoiseSource) -> Array | None:
+    def _scales(self, source: NoiseSource) -> Array | Bottom:
         stage, found = self.stage, []
-        for histogram, offset in zip(self.widths, self.offsets[0].tolist(), strict=True):
-            shown = histogram.released(stage.scale_sigma, stage.scale_threshold, source)
-            width = width_of(*shown, offset)
+        for j, (histogram, offset) in enumerate(
+            zip(self.widths, self.offsets[0].tolist(), strict=True)
+        ):
+            bins, counts = histogram.released(stage.scale_sigma, stage.scale_threshold, source)
+            width = width_of(bins, counts, offset)
             if width is None:
-                return None
+                return Bottom(_ONE_VALUE if (bins == ZERO_BIN).any() else _NO_WIDTH, j)
             found.append(width)
         return np.array(found)
 
-    def _centre(self, scales: Array, places: list[Histogram], source: NoiseSource) -> Array | None:
+    def _centre(
+        self, scales: Array, places: list[Histogram], source: NoiseSource
+    ) -> Array | Bottom:
         stage, found = self.stage, []
         for j, (scale, offset) in enumerate(
             zip(scales.tolist(), self.offsets[1].tolist(), strict=True)
@@ -471,7 +516,7 @@ class PreparedHistogramFrame:
                 stage.location_sigma, stage.location_threshold, source
             )
             if not shown.size:
-                return None
+                return Bottom(_NO_PLACE, j)
             found.append(2 * scale * (_quantile(shown, counts, 0.5) - offset))
         return np.array(found)
 
@@ -491,6 +536,7 @@ class PreparedHistogramFrame:
         mean = mean * min(1.0, stage.radius / max(float(np.linalg.norm(mean)), 1e-300))
         kept = variance_kept(stage.radius, d)
         row, column = np.triu_indices(d)
+        # from svec: the upper triangle with half the diagonal, to which its transpose is added
         half = np.zeros((d, d))
         half[row, column] = sums[1 + d :] / kept * np.where(row == column, 0.5, math.sqrt(0.5))
         noise = float(moments.deviations(multiplier, d)[-1]) / (n * kept)
@@ -500,6 +546,14 @@ class PreparedHistogramFrame:
         return _moved(centre, root, mean, half + half.T, noise, number, thinnest)
 
 
+_ONE_VALUE = (
+    "In column {column} most rows share one value, and no other difference between rows shows "
+    "through the noise."
+)
+_NO_WIDTH = "In column {column} no difference between rows is common enough to outweigh the noise."
+_NO_PLACE = "In column {column} no range of values holds enough rows to show through the noise."
+
+
 @functools.lru_cache(maxsize=256)
 def _upper_point(sigma: float, miss: float) -> int:
     return DiscreteGaussian(sigma).upper_point(miss)
@@ -507,6 +561,6 @@ def _upper_point(sigma: float, miss: float) -> int:
 
 @functools.lru_cache(maxsize=256)
 def _shown(sigma: float, threshold: int) -> float:
-    """How often an empty bin and a bin of one row would be shown, added."""
+    """Add the chances that an empty bin and a bin of one row are shown."""
     law = DiscreteGaussian(sigma)
     return law.survival(threshold) + law.survival(threshold - 1)

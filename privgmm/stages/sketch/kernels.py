@@ -1,4 +1,4 @@
-"""Compiled pieces of the fit of a mixture to a sketch; `fitting` puts them together.
+"""Compute the parts of fitting a mixture to a sketch in compiled code; `fitting` combines them.
 
 Layouts
 -------
@@ -31,22 +31,24 @@ __all__ = [
     "prior",
     "rank_one",
     "sampling_covariance",
-    "unpack",
+    "unpack_into",
 ]
 
-# Standard deviations of the weak prior, and where the log-diagonals are centred
 _LOGIT, _MEAN, _DIAGONAL, _OFF_DIAGONAL = 2.0, 4.0, 1.5, 2.0
+"""Choice: standard deviations of the weak prior, in units of the frame."""
 _DIAGONAL_CENTRE = -0.6
+"""Choice: log-diagonals are centred here, at components 0.55 times as wide as all rows."""
 _NARROWEST, _WIDEST = -12.0, 8.0  # log-diagonals beyond are clipped, against overflow
 _NEGLIGIBLE = -40.0  # exponent
 _LONGEST_STEP = 2.0
+"""Choice: the most that a number of theta moves in a step, half the prior's width for a mean."""
 FIRST_DAMPING = 1e-2
-"""With which a descent starts."""
+"""Convention of Levenberg-Marquardt: little damping at first, adapted at every step."""
 
 
 @njit(cache=True, nogil=True)
-def unpack(theta: Array, weights: Array, means: Array, roots: Array) -> None:
-    """Write the mixture that theta stands for into the other three."""
+def unpack_into(theta: Array, weights: Array, means: Array, roots: Array) -> None:
+    """Write the mixture that theta stands for into weights, means and roots."""
     k, d = means.shape
     top = theta[:, 0].max()
     total = 0.0
@@ -69,7 +71,7 @@ def unpack(theta: Array, weights: Array, means: Array, roots: Array) -> None:
 
 @njit(cache=True, nogil=True)
 def prior(theta: Array, n_features: int, pull: Array, precision: Array) -> float:
-    """Half the sum of squares of the weak prior; minus its gradient, and its precision, flat."""
+    """Compute the weak prior's cost; write minus its gradient, and its precision, flat."""
     k, width = theta.shape
     d = n_features
     level = theta[:, 0].mean()
@@ -100,7 +102,7 @@ def prior(theta: Array, n_features: int, pull: Array, precision: Array) -> float
 def characteristic(
     weights: Array, means: Array, roots: Array, frequencies: Array, values: Array, slopes: Array
 ) -> None:
-    """``sum_c w_c exp(i f.mu_c - |L_c' f|^2 / 2)``, and its derivatives if `slopes` has rows."""
+    """Compute ``sum_c w_c exp(i f.mu_c - |L_c' f|^2 / 2)``; derivatives if `slopes` has rows."""
     m, d = frequencies.shape
     k = len(weights)
     width = 1 + d + d * (d + 1) // 2
@@ -145,7 +147,7 @@ def characteristic(
 
 @njit(cache=True, nogil=True)
 def damped_step(normal: Array, downhill: Array, damping: float) -> Array:
-    """A Levenberg-Marquardt step, cut to a bounded length per number."""
+    """Solve for a Levenberg-Marquardt step, cut to a bounded length per number."""
     damped = normal.copy()
     for b in range(len(normal)):
         damped[b, b] += damping * (normal[b, b] + 1e-6)
@@ -158,7 +160,7 @@ def damped_step(normal: Array, downhill: Array, damping: float) -> Array:
 
 @njit(cache=True, nogil=True)
 def next_damping(damping: float, gained: bool) -> float:
-    """Less after a step that gained, more after one that did not."""
+    """Lower the damping after a step that gained, raise it after one that did not."""
     return max(damping / 5, 1e-7) if gained else min(damping * 4, 1e6)
 
 
@@ -171,7 +173,7 @@ def descend(
     iterations: int,
     tolerance: float,
 ) -> tuple[Array, float]:
-    """Levenberg-Marquardt from `start`: theta and its cost.
+    """Run Levenberg-Marquardt from `start`; returns theta and its cost.
 
     The cost is half the sum of squares of ``(target - values) * scale``, plus the prior's. Ends
     after an iteration that gains less than `tolerance`.
@@ -184,7 +186,7 @@ def descend(
     values, slopes = np.empty(len(target)), np.empty((len(target), n_parameters))
     none = np.empty((0, n_parameters))
     pull, precision = np.empty(n_parameters), np.empty(n_parameters)
-    unpack(theta, weights, means, roots)
+    unpack_into(theta, weights, means, roots)
     characteristic(weights, means, roots, frequencies, values, slopes)
     residual = (target - values) * scale
     cost = 0.5 * np.dot(residual, residual) + prior(theta, d, pull, precision)
@@ -201,7 +203,7 @@ def descend(
         for _ in range(8):
             step = damped_step(normal, downhill, damping)
             new = theta + step.reshape(k, width)
-            unpack(new, weights, means, roots)
+            unpack_into(new, weights, means, roots)
             characteristic(weights, means, roots, frequencies, values, none)
             new_residual = (target - values) * scale
             new_cost = 0.5 * np.dot(new_residual, new_residual) + prior(new, d, pull, precision)
@@ -221,7 +223,7 @@ def descend(
 def sampling_covariance(
     weights: Array, means: Array, roots: Array, frequencies: Array, values: Array, out: Array
 ) -> None:
-    """Covariance of ``cos(f.z)``, ``sin(f.z)`` of one row under the mixture: (2 m, 2 m).
+    """Compute the covariance (2 m, 2 m) of one row's ``cos(f.z)``, ``sin(f.z)`` under a mixture.
 
     Only the lower triangle of `out` is written. `values` is what `characteristic` gives.
 
@@ -297,7 +299,7 @@ def sampling_covariance(
 def rank_one(
     start: Array, frequencies: Array, target: Array, size: Array, power: int, iterations: int
 ) -> tuple[Array, float, float]:
-    """The x for which ``factor * size * (f.x)^power`` explains most of `target` (m,).
+    """Find the x for which ``factor * size * (f.x)^power`` explains most of `target` (m,).
 
     Returns x, the factor (1 or -1) and how much of the sum of squares is explained.
     Levenberg-Marquardt from the direction `start` at its best length.

@@ -1,4 +1,4 @@
-"""The mixture of few components nearest to a richer one: what EM would find on endless rows of it.
+"""Find the mixture of few components nearest to a richer one, as EM would on unlimited rows.
 
 Where no mixture of k components explains a sketch, the best fit to the sketch follows the waves,
 not the rows. A richer mixture that does explain them, or that was found by other means, says what
@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numba import njit
 from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
 
 from privgmm.arrays import Array
 from privgmm.mixture import Mixture, cholesky_of_root
@@ -22,18 +22,20 @@ from privgmm.stages.quadrature import points_of, scores
 from privgmm.stages.refinement.projection import merged_to, split_to
 from privgmm.stages.sketch.structures import FULL, NARROWEST, Structure, local_slopes, pack, unpack
 
-__all__ = ["free_scores", "nearest_mixture", "warm"]
+__all__ = ["free_scores", "nearest_mixture", "warm_nearest"]
 
 _ROUNDS, _GAIN = 300, 1e-6
+"""Choice: EM steps at most, and the gain in mean log density below which they end."""
 _RIDGE, _SLOPE = 1e-9, 1e-6
+"""Choice: added to Fisher's information to invert it; and the slope at which BFGS ends."""
 _LIGHTEST = 1e-4
-"""A component that would get less of the weight is left where it was."""
+"""Choice: a component that would get less of the weight is left where it was."""
 
 
 def nearest_mixture(
     reference: Mixture, n_components: int, structure: Structure, starts: Sequence[Mixture] = ()
 ) -> Mixture:
-    """The mixture of k components, of a covariance type, nearest to a richer one.
+    """Find the mixture of k components, of a covariance type, nearest to a richer one.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ def nearest_mixture(
 
 
 def free_scores(theta: Array, rows: Array, structure: Structure) -> tuple[Array, Array]:
-    """Scores (n, F) of rows in the free numbers, and from these to local coordinates (P, F)."""
+    """Compute rows' scores (n, F) in the free numbers; also (P, F) from these to local ones."""
     mixture = Mixture.from_roots(*unpack(theta, rows.shape[1]))
     to_local = np.asarray(np.linalg.inv(local_slopes(mixture.cholesky)), dtype=np.float64)
     tangent = structure.tangent(theta, rows.shape[1])
@@ -72,7 +74,7 @@ def free_scores(theta: Array, rows: Array, structure: Structure) -> tuple[Array,
 
 
 def _polished(rows: Array, mass: Array, theta: Array, structure: Structure) -> Array:
-    """The top near theta: EM is slow where components overlap.
+    """Climb to the top near theta, since EM is slow where components overlap.
 
     By BFGS, in coordinates in which Fisher's information is the identity.
     """
@@ -88,13 +90,15 @@ def _polished(rows: Array, mass: Array, theta: Array, structure: Structure) -> A
         level = float(mass @ Mixture.from_roots(*unpack(at, d)).log_density(rows))
         return -level, -solve_triangular(root, mass @ seen, lower=True)
 
-    found = minimize(below, np.zeros(len(root)), jac=True, method="BFGS", options={"gtol": _SLOPE})
+    found = scipy.optimize.minimize(
+        below, np.zeros(len(root)), jac=True, method="BFGS", options={"gtol": _SLOPE}
+    )
     best = structure.moved(theta, solve_triangular(root, found.x, lower=True, trans=1), d)
     return structure.widened(best, d)[0]
 
 
 def _climbed(rows: Array, mass: Array, theta: Array, structure: Structure) -> tuple[float, Array]:
-    """EM from theta: the mean log density that it reaches, and where."""
+    """Run EM from theta; returns the mean log density that it reaches, and where."""
     d = rows.shape[1]
     level = -math.inf
     for _ in range(_ROUNDS):
@@ -127,7 +131,7 @@ def _climbed(rows: Array, mass: Array, theta: Array, structure: Structure) -> tu
 
 
 def _log_volumes(mixture: Mixture) -> Array:
-    """``ln det L + d/2 ln(2 pi)`` of each component (k,)."""
+    """Compute ``ln det L + d/2 ln(2 pi)`` of each component (k,)."""
     diagonals = np.diagonal(mixture.cholesky, axis1=1, axis2=2)
     constant = 0.5 * mixture.n_features * math.log(2 * math.pi)
     return np.asarray(np.log(diagonals).sum(axis=1) + constant)
@@ -175,7 +179,7 @@ def _moment_sums(
     return level
 
 
-def warm() -> None:
+def warm_nearest() -> None:
     """Compile the kernel on something tiny."""
     pair = Mixture([0.5, 0.5], [[-1.0], [1.0]], [[[1.0]], [[1.0]]])
     nearest_mixture(pair, 1, FULL)

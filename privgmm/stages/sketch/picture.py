@@ -1,4 +1,4 @@
-"""Densities and pictures that may be published: what a sketch shows of one or two columns.
+"""Compute densities and pictures of one or two columns from a sketch; they may be published.
 
 The picture starts from a mixture that is known to follow the rows, as well as any does. What the
 waves say beyond it, the residual, is turned into a density by Fourier's integral (in two columns:
@@ -27,25 +27,29 @@ from privgmm.stages.sketch.frame import Frame
 __all__ = ["Base", "DensityCurve", "DensityImage", "Waves", "curve_of", "image_of", "span_of"]
 
 _LOUD_ALONE, _LOUD_TOGETHER = 3.7, 2.75
-"""Times its noise that the power of a residual must have, near one frequency, to be shown: in one
-direction (6 numbers), and among the directions of a plane (18 numbers). Noise alone is as loud at
+"""Power of a residual near one frequency, in units of its noise, from which on it is shown: in one
+direction (6 numbers), and among the directions of a plane (18 numbers). Noise alone is as large at
 one frequency in a thousand, or in ten thousand."""
 _OUTSIDE = 0.0005
-"""Share of the mixture that a picture leaves out on either side."""
+"""Choice: share of the mixture that a picture leaves out on either side."""
 _ROOM = 0.06
-"""Share of its width that a picture adds on either side."""
+"""Choice: share of its width that a picture adds on either side."""
 _EMPTY = 0.001
-"""Of the peak: where the mixture has less, what goes below zero tells how large ripples are."""
+"""Choice, of the peak: where the mixture has less, values below zero show how large ripples are."""
 _RIPPLES = 0.99
-"""Share of those places at which ripples are no deeper than the depth that is taken for them."""
+"""Choice: share of those places at which ripples are no deeper than the depth assumed for them."""
 _CHUNK = 4096
+"""Choice: places at a time, to bound memory."""
 _FINE, _COARSE = 2048, 160
+"""Choice: points of the grids on which a curve, or an image along each axis, is normalised."""
 _RAKES = 20
+"""Choice: rounds in which an image is scaled to its two columns in turn."""
 _MEAN_OF_ABSOLUTE = math.sqrt(2 / math.pi)
+"""Mean of the absolute value of a standard normal number."""
 
 
 class Base(NamedTuple):
-    """What a picture starts from.
+    """The mixture that a picture starts from, and its errors.
 
     Parameters
     ----------
@@ -54,7 +58,7 @@ class Base(NamedTuple):
     covariance : array (P, P)
         Of its errors, in its local coordinates.
     explains : bool
-        Whether the rows are such a mixture, as far as the sketch can tell.
+        Whether the rows are such a mixture, as far as the sketch shows.
     """
 
     mixture: Mixture
@@ -165,7 +169,7 @@ class DensityImage:
 
 
 def _density(base: Base, matrix: Array, places: Array) -> tuple[Array, Array]:
-    """Density of ``matrix @ z`` at places (g, q), and its standard error, by the delta method.
+    """Compute the density of ``matrix @ z`` at places (g, q), and its standard error.
 
     `matrix` (q, d) takes frame coordinates to those of the picture, q = 1 or 2.
     """
@@ -201,14 +205,14 @@ def _density(base: Base, matrix: Array, places: Array) -> tuple[Array, Array]:
 
 
 def _plain_density(mixture: Mixture, matrix: Array, places: Array) -> Array:
-    """The density of ``matrix @ z`` at places (g, q), without its error."""
+    """Compute the density of ``matrix @ z`` at places (g, q), without its error."""
     roots = matrix @ mixture.cholesky
     seen = Mixture(mixture.weights, mixture.means @ matrix.T, roots @ roots.swapaxes(1, 2))
     return seen.density(places)
 
 
 def _characteristic(mixture: Mixture, frequencies: Array) -> npt.NDArray[np.complex128]:
-    """``E exp(i f.z)`` at frequencies (..., d)."""
+    """Compute ``E exp(i f.z)`` at frequencies (..., d)."""
     seen = np.einsum("...i,kij->...kj", frequencies, mixture.cholesky)
     return np.asarray(
         np.exp(1j * frequencies @ mixture.means.T - 0.5 * (seen**2).sum(axis=-1)) @ mixture.weights
@@ -216,7 +220,7 @@ def _characteristic(mixture: Mixture, frequencies: Array) -> npt.NDArray[np.comp
 
 
 class _Residual(NamedTuple):
-    """What the waves say beyond the mixture, turned down where it is noise.
+    """Residual of the waves beyond the mixture, damped where it is noise.
 
     Parameters
     ----------
@@ -237,9 +241,9 @@ class _Residual(NamedTuple):
 
 
 def _residual(waves: Waves, base: Base, chosen: npt.NDArray[np.intp], loud: float) -> _Residual:
-    """Of the directions with the numbers `chosen`, in the order of their angle.
+    """Compute the residual of the directions `chosen`, in the order of their angle.
 
-    The power is that of a frequency and of its neighbours, along the direction and beside it.
+    The power is that of a frequency and of its neighbours, along the direction and across it.
     """
     frequencies = waves.directions[chosen][:, None, :] * waves.lengths[:, None]
     expected = _characteristic(base.mixture, frequencies)
@@ -263,7 +267,7 @@ def _residual(waves: Waves, base: Base, chosen: npt.NDArray[np.intp], loud: floa
 
 
 def _span(means: Array, deviations: Array, weights: Array) -> tuple[float, float]:
-    """From where to where components (k,) lie in one column: all but a sliver on either side."""
+    """Find the interval of components (k,) in one column, but for a small share of them."""
     ends = []
     for share in (_OUTSIDE, 1 - _OUTSIDE):
         low = float((means - 9 * deviations).min())
@@ -280,13 +284,13 @@ def _span(means: Array, deviations: Array, weights: Array) -> tuple[float, float
 
 
 def _axis(frame: Frame, column: int) -> tuple[Array, float]:
-    """The matrix (1, d) that gives a column, but for its centre, and the column's extent."""
+    """Return the matrix (1, d) that gives a column, but for its centre, and its extent."""
     row = frame.root[column]
     return row[None], float(np.linalg.norm(row))
 
 
 def span_of(waves: Waves, base: Base, column: int) -> tuple[float, float]:
-    """The part of a column that is worth showing."""
+    """Find the interval of a column that is worth showing."""
     row, _ = _axis(waves.frame, column)
     seen = row @ base.mixture.cholesky
     spread = np.sqrt(np.einsum("kij,kij->k", seen, seen))
@@ -296,7 +300,7 @@ def span_of(waves: Waves, base: Base, column: int) -> tuple[float, float]:
 
 
 def curve_of(waves: Waves, base: Base, column: int, name: str, grid: Array) -> DensityCurve:
-    """The density of one column at the points of a grid (g,).
+    """Compute the density of one column at the points of a grid (g,).
 
     Notes
     -----
@@ -337,7 +341,7 @@ def curve_of(waves: Waves, base: Base, column: int, name: str, grid: Array) -> D
 def image_of(
     waves: Waves, base: Base, columns: tuple[int, int], names: tuple[str, str], x: Array, y: Array
 ) -> DensityImage:
-    """The joint density of two columns on the grid of x (nx,) and y (ny,)."""
+    """Compute the joint density of two columns on the grid of x (nx,) and y (ny,)."""
     frame = waves.frame
     matrix = frame.root[list(columns)]
     centre = frame.centre[list(columns)]
@@ -359,7 +363,7 @@ def image_of(
 def _back_projected(
     waves: Waves, base: Base, places: Array, smooth: Array, error: Array
 ) -> tuple[Array, Array]:
-    """The mixture's density (g,) with the residual of the directions added, and its error.
+    """Add the directions' residual to the mixture's density (g,); also returns the error.
 
     Notes
     -----
@@ -369,7 +373,7 @@ def _back_projected(
 
     Between the directions nothing is known, and so sharp edges leave ripples far away, as high as
     they are deep. Where the mixture has next to nothing, all that goes below zero is ripple, and
-    tells how large they are. What is no larger is not shown: there the mixture's density stays.
+    shows how large ripples are. What is no larger is not shown: there the mixture's density stays.
     """
     # those that are evenly spread: integrals over equal angles are the most accurate
     angles = np.arctan2(waves.directions[:, 1], waves.directions[:, 0]) % math.pi
@@ -410,7 +414,7 @@ def _back_projected(
 
 
 def _above_ripples(smooth: Array, added: Array, ripple: float) -> Array:
-    """A mixture's density (g,) and what is added to it, unless both together are mere ripple."""
+    """Add to a mixture's density (g,), except where the sum is no more than ripple."""
     whole = smooth + added
     if ripple > 0:
         size = np.maximum(np.abs(whole), smooth)
@@ -421,7 +425,7 @@ def _above_ripples(smooth: Array, added: Array, ripple: float) -> Array:
 def _raked(
     waves: Waves, base: Base, columns: tuple[int, int], x: Array, y: Array, image: Array
 ) -> Array:
-    """An image (ny, nx) made to have the densities of its two columns, as the waves show them.
+    """Scale an image (ny, nx) to the densities of its two columns, as the waves show them.
 
     Of all densities with these two the nearest, by Kullback and Leibler, to the mixture's: it is
     the mixture's times a factor for each of x and y.

@@ -1,4 +1,4 @@
-"""What a sketch publishes, and what it is good for afterwards: looks that cost nothing.
+"""Fit, choose and draw from a published sketch: looks that cost nothing.
 
 A `PrivateSketch` is a noisy characteristic function in a public frame. It was paid for once; fits
 of any number of components and of any covariance type, the choice between them, densities and
@@ -48,7 +48,7 @@ from privgmm.stages.sketch.picture import (
     image_of,
     span_of,
 )
-from privgmm.stages.sketch.structures import CovarianceType, Structure, structure_of
+from privgmm.stages.sketch.structures import Structure, structure_of
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = ["EXPLAINED", "ComplexArray", "PrivateSketch", "SketchFit", "Suggestion"]
@@ -56,7 +56,7 @@ __all__ = ["EXPLAINED", "ComplexArray", "PrivateSketch", "SketchFit", "Suggestio
 ComplexArray = npt.NDArray[np.complex128]
 
 EXPLAINED = "This mixture explains the rows to within the noise."
-"""What is said where the misfit is small."""
+"""The verdict where the misfit is small."""
 
 _FIELDS = (
     "frame",
@@ -70,13 +70,15 @@ _FIELDS = (
     "rich_noise",
 )
 _FARTHER = 2
-"""So many more components are tried, at least, where k of them do not explain the rows."""
+"""Choice: this many more components are tried, at least, where k do not explain the rows."""
 _PATIENCE = 2
+"""Choice: a search ends after this many more components than the best that explains the rows."""
 _PATHS = 8
+"""Choice: searches that are cached."""
 _CURVE, _IMAGE = 256, 128
+"""Choice: points of a curve, and of an image along each axis, by default."""
 _RICH_STEPS = 16
-"""Noisy steps that a rich mixture takes: it bounds how far its noise can grow."""
-_ADJECTIVES = {"tied": "tied", "diag": "diagonal", "spherical": "spherical"}
+"""Noisy steps that a rich mixture takes (`finish`): they bound how far its noise can grow."""
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -97,7 +99,7 @@ class PrivateSketch:
     noise : array (L,)
         Standard deviation of the noise on the real part of a value, and of that on its imaginary
         part, for each of a direction's frequencies. All noise is independent. The scatter of the
-        rows themselves comes on top: it is the same in every sketch of the same rows.
+        rows themselves is added to it, and is equal in every sketch of the same rows.
     n_rows : int
         How many rows (or persons) the mean is taken over.
     columns : tuple of str, optional
@@ -181,7 +183,7 @@ class PrivateSketch:
 
     @property
     def fitted_from(self) -> int:
-        """The number of the first frequency that fits read: see `features.columns_apart`."""
+        """Index of the first frequency that fits read: see `features.columns_apart`."""
         return columns_apart(*self.directions.shape) * self.n_frequencies
 
     @functools.cached_property
@@ -194,7 +196,7 @@ class PrivateSketch:
         return None if rich is None else self.frame.mixture_from_frame(rich)
 
     def column(self, name: str | int) -> int:
-        """The number of a column, given by its name or by its number."""
+        """Return the number of a column, given by its name or by its number."""
         if isinstance(name, str):
             if name not in self.columns:
                 raise InvalidInput(f"column must be one of {', '.join(self.columns)}, got {name!r}")
@@ -207,17 +209,17 @@ class PrivateSketch:
     # -------------------------------------------------------------------------------- together
 
     def with_columns(self, names: Sequence[str]) -> PrivateSketch:
-        """The same sketch, its columns named."""
+        """Return the sketch with its columns named."""
         return dataclasses.replace(self, columns=tuple(names))
 
     def with_rich(
         self, rich_in_frame: Mixture, rich_noise: MomentNoise | None = None
     ) -> PrivateSketch:
-        """The same sketch beside a public mixture of many components, in frame coordinates."""
+        """Return the sketch together with a public mixture of many components, in the frame."""
         return dataclasses.replace(self, rich_in_frame=rich_in_frame, rich_noise=rich_noise)
 
     def averaged_with(self, other: PrivateSketch) -> PrivateSketch:
-        """Two sketches of the same rows as one with less noise: averaged by inverse variance.
+        """Average two sketches of the same rows by inverse variance: one with less noise.
 
         With noise of the variances s and t the best average has weights in proportion to 1/s and
         1/t, and variance 1/(1/s + 1/t): that of one sketch paid for with both prices together.
@@ -237,10 +239,10 @@ class PrivateSketch:
         )
 
     def __add__(self, other: PrivateSketch) -> PrivateSketch:
-        """The sketch of all rows of two sketches of different rows, made in one frame.
+        """Combine two sketches of different rows, made in one frame, into that of all rows.
 
         Means are weighed by their numbers of rows, and so are the deviations of their noise. Where
-        both have a rich mixture, that of all rows is the two side by side.
+        both have a rich mixture, that of all rows consists of the components of both.
         """
         if not isinstance(other, PrivateSketch):
             return NotImplemented
@@ -256,7 +258,7 @@ class PrivateSketch:
         if self.rich_in_frame is not None and other.rich_in_frame is not None:
             rich = _side_by_side(self.rich_in_frame, other.rich_in_frame, mine)
             if self.rich_noise is not None and other.rich_noise is not None:
-                # of the noisier half: each half's moments count for its share of the rows
+                # the noise of the noisier half: each half's moments count for its share of the rows
                 both = np.stack(
                     [mine * np.array(self.rich_noise), theirs * np.array(other.rich_noise)]
                 )
@@ -284,19 +286,19 @@ class PrivateSketch:
 
     # ------------------------------------------------------------------------------------ fits
 
-    def fit(self, n_components: int, covariance_type: CovarianceType = "full") -> SketchFit:
-        """The mixture of `n_components` that explains the sketch best; costs nothing.
+    def fit(self, n_components: int, covariance_type: str = "full") -> SketchFit:
+        """Fit the mixture of `n_components` that explains the sketch best; costs nothing.
 
         Parameters
         ----------
         n_components : int
-        covariance_type : {"full", "tied", "diag", "spherical"}
+        covariance_type : str
             As scikit-learn has them, about the columns of the data.
 
         Notes
         -----
-        Where so many components do not explain the rows, but a richer mixture is known that
-        follows them (the first on the path that explains them, or one made for the purpose), the
+        Where this number of components does not explain the rows, but a richer mixture is known to
+        follow them (the first on the path that explains them, or one made for the purpose), the
         fit is the mixture nearest to that one: what EM would have found, had it seen the rows.
 
         Fits rest on the sketch alone. With more than three columns a release goes on to refine
@@ -305,30 +307,26 @@ class PrivateSketch:
         k = whole_number(n_components, "n_components", 1)
         return SketchFit(self, _search(self, covariance_type).upto(k)[-1], covariance_type)
 
-    def path(
-        self, max_components: int, covariance_type: CovarianceType = "full"
-    ) -> tuple[SketchFit, ...]:
-        """Fits with 1, 2, .. `max_components` components."""
+    def path(self, max_components: int, covariance_type: str = "full") -> tuple[SketchFit, ...]:
+        """Fit 1, 2, .. `max_components` components; costs nothing."""
         k = whole_number(max_components, "max_components", 1)
         found = _search(self, covariance_type).upto(k)
         return tuple(SketchFit(self, one, covariance_type) for one in found)
 
     def choose(
-        self, max_components: int = MOST_OFFERED, covariance_type: CovarianceType = "full"
+        self, max_components: int = MOST_OFFERED, covariance_type: str = "full"
     ) -> SketchFit:
-        """The fit with the smallest `SketchFit.criterion`, of up to `max_components` components.
+        """Choose the fit with the least `SketchFit.criterion`, of up to `max_components`.
 
-        What it was chosen from, `choice` says.
+        The others are listed by `choice`.
         """
         chosen = self.choice(max_components, covariance_type).n_components
         return self.fit(chosen, covariance_type)
 
-    def choice(
-        self, max_components: int = MOST_OFFERED, covariance_type: CovarianceType = "full"
-    ) -> Choice:
-        """How many components to take, of up to `max_components`, and what speaks for it.
+    def choice(self, max_components: int = MOST_OFFERED, covariance_type: str = "full") -> Choice:
+        """Choose a number of components, up to `max_components`, with the criterion of each.
 
-        If the sketch is too small for so many components, as many as it can tell apart are tried.
+        If the sketch is too small for that number, as many as it can distinguish are tried.
         Once a fit explains the rows and two more components did not help, no more are tried.
         """
         most = whole_number(max_components, "max_components", 1)
@@ -351,11 +349,11 @@ class PrivateSketch:
     # -------------------------------------------------------------------------------- pictures
 
     def marginal(self, column: str | int, grid: npt.ArrayLike) -> Array:
-        """The density of one column at the points of a grid (g,), in the units of the column."""
+        """Compute the density of one column at the points of a grid (g,), in the column's units."""
         return self.curve(column, grid).densities
 
     def curve(self, column: str | int, grid: npt.ArrayLike | None = None) -> DensityCurve:
-        """The density of one column with its standard errors, where rows are or on a grid (g,)."""
+        """Compute one column's density with standard errors, where rows are or on a grid (g,)."""
         number = self.column(column)
         waves, base = self._waves, _base(self)
         if grid is None:
@@ -371,7 +369,7 @@ class PrivateSketch:
         shape: tuple[int, int] = (_IMAGE, _IMAGE),
         window: tuple[tuple[float, float], tuple[float, float]] | None = None,
     ) -> DensityImage:
-        """The joint density of two columns, with its axes and its standard errors.
+        """Compute the joint density of two columns, with its axes and its standard errors.
 
         Parameters
         ----------
@@ -402,7 +400,7 @@ class PrivateSketch:
 
     @functools.cached_property
     def _expected_variation(self) -> tuple[float, str]:
-        """How far pictures are off, in total variation, and what of."""
+        """Error of pictures in total variation, and which columns it is for."""
         if self.n_features == 2:
             return self.image().expected_variation, "both columns together"
         of_columns = (self.curve(column).expected_variation for column in range(self.n_features))
@@ -421,7 +419,7 @@ class PrivateSketch:
     # ----------------------------------------------------------------------------- written down
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; `from_dict` gives the same sketch back, to the last bit.
+        """Return plain values, for JSON; `from_dict` gives an equal sketch back, to the last bit.
 
         The two large arrays are numbers of eight bytes, little end first, in base 64; of the
         values all real parts come first.
@@ -441,7 +439,7 @@ class PrivateSketch:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PrivateSketch:
-        """Inverse of `to_dict`."""
+        """Read back what `to_dict` wrote."""
         if not (isinstance(data, dict) and data.keys() >= set(_FIELDS)):
             raise InvalidInput(f"a sketch needs a JSON object of {', '.join(_FIELDS)}")
         frame = Frame.from_dict(data["frame"])
@@ -483,7 +481,7 @@ class PrivateSketch:
 
 
 def _search(sketch: PrivateSketch, covariance_type: str) -> PathSearch:
-    """The path of fits to a sketch; what was found is kept for the next question.
+    """Return the search for fits to a sketch, cached with what it has found.
 
     Names of columns and a rich mixture change nothing in it.
     """
@@ -498,7 +496,7 @@ def _search_of(sketch: PrivateSketch, covariance_type: str) -> PathSearch:
 
 @functools.lru_cache(maxsize=_PATHS)
 def _base(sketch: PrivateSketch) -> Base:
-    """What is known to follow the rows best: the chosen fit, or the rich mixture."""
+    """Return what is known to follow the rows best: the chosen fit, or the rich mixture."""
     chosen = sketch.choose()
     rich = sketch.rich_in_frame
     if chosen.explains or rich is None:
@@ -510,10 +508,10 @@ def _base(sketch: PrivateSketch) -> Base:
 
 
 class Suggestion(NamedTuple):
-    """What to fit instead; it costs nothing either."""
+    """A fit to try instead; it costs nothing either."""
 
     n_components: int
-    covariance_type: CovarianceType
+    covariance_type: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -525,12 +523,12 @@ class SketchFit:
     sketch : PrivateSketch
     in_frame : FrameFit
         The best fit to the sketch, in frame coordinates.
-    covariance_type : {"full", "tied", "diag", "spherical"}
+    covariance_type : str
     """
 
     sketch: PrivateSketch = dataclasses.field(repr=False)
     in_frame: FrameFit = dataclasses.field(repr=False)
-    covariance_type: CovarianceType
+    covariance_type: str
 
     @property
     def n_components(self) -> int:
@@ -539,7 +537,7 @@ class SketchFit:
 
     @property
     def misfit(self) -> float:
-        """How badly so many components explain the sketch: about standard normal if k is right."""
+        """How badly k components explain the sketch: about standard normal if k is right."""
         return self.in_frame.misfit
 
     @property
@@ -559,7 +557,7 @@ class SketchFit:
 
     @property
     def floored(self) -> BoolArray:
-        """Components (k,) that came out too narrow to be told from a value, and were widened."""
+        """Components (k,) too narrow to be distinguished from a value, which were widened."""
         return self.in_frame.floored
 
     @property
@@ -584,7 +582,7 @@ class SketchFit:
 
     @property
     def _farthest(self) -> int:
-        """How many components are tried before the rows are said not to be such a mixture."""
+        """Number of components tried before the rows are said not to be such a mixture."""
         most = self.n_components + _FARTHER
         if self.sketch.rich_in_frame is None:
             # nothing else is known that follows the rows
@@ -652,14 +650,14 @@ class SketchFit:
             self.error_covariance,
             well_specified=self.explains,
         )
-        if self._structure.correlated:
+        if self._structure.described.correlated:
             return found
         own = found.covariances * np.eye(self.sketch.n_features)
         return dataclasses.replace(found, covariances=own)
 
     @functools.cached_property
     def verdict(self) -> str:
-        """What the misfit says, in a sentence."""
+        """The meaning of the misfit, as a sentence."""
         if self.explains:
             return EXPLAINED
         count = self.n_components
@@ -669,7 +667,7 @@ class SketchFit:
             more, free = self.suggestion
             what, instead = "", str(more)
             if self.covariance_type != free:
-                what = f" with {_ADJECTIVES[self.covariance_type]} covariances"
+                what = f" with {self._structure.described.adjective} covariances"
                 instead = f"{free} covariances" + (f" and {more}" if more != count else "")
             return (
                 f"{words.capitalize()} {noun.replace(' ', what + ' ', 1)} not enough: "
@@ -685,7 +683,7 @@ class SketchFit:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "n_components": self.n_components,
             "covariance_type": self.covariance_type,
@@ -699,7 +697,7 @@ class SketchFit:
 
 def _names(columns: Sequence[str], d: int) -> tuple[str, ...]:
     names = tuple(columns) or tuple(f"x{j + 1}" for j in range(d))
-    if len(names) != d or len(set(names)) != d or not all(isinstance(n, str) for n in names):
+    if len(names) != d or not all(isinstance(n, str) for n in names) or len(set(names)) != d:
         raise InvalidInput(f"columns must be {d} different names, got {columns!r}")
     return names
 
@@ -724,7 +722,7 @@ def _packed(array: Array) -> str:
 
 
 def _unpacked(text: Any, name: str, width: int) -> Array:
-    """An array (any, width) that `_packed` wrote."""
+    """Read back an array (any, width) that `_packed` wrote."""
     try:
         raw = base64.b64decode(text, validate=True)
         flat = np.frombuffer(raw, dtype="<f8").astype(np.float64)

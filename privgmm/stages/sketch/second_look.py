@@ -1,9 +1,9 @@
-"""What a second look at the rows will bring: another sketch, or moments seen through the fit.
+"""Forecast a second look at the rows: another sketch, or moments seen through the fit.
 
 Both cost the same. A second sketch, averaged with the first, is as good as one sketch with all of
 the noise budget, and it serves every later question. But waves see a component that is much
 narrower than the frame only in their highest frequencies; moments see each component in its own
-units. Which of the two leaves the smaller error is worked out here, at a mixture that is public or
+units. Which of the two leaves the smaller error is computed here, at a mixture that is public or
 expected: nothing depends on the rows.
 """
 
@@ -22,7 +22,7 @@ from privgmm.stages.refinement.expected_error import (
     worst_component_error,
 )
 from privgmm.stages.refinement.noisy_moments import winsorised_features
-from privgmm.stages.refinement.winsorised import Moments
+from privgmm.stages.refinement.winsorised import WinsorisedMoments
 from privgmm.stages.sketch.fitting import expected_information
 
 __all__ = ["FEW_COLUMNS", "UNTOLD", "RefiningStep", "SecondLook", "compare_looks", "refining_steps"]
@@ -30,17 +30,17 @@ __all__ = ["FEW_COLUMNS", "UNTOLD", "RefiningStep", "SecondLook", "compare_looks
 FEW_COLUMNS = 3
 """With more columns a second sketch never helps as much as moments."""
 _WORTH = 0.85
-"""Moments must leave less than this share of the error: a second sketch serves later looks too."""
+"""Choice: moments must leave less than this share of the error; a sketch serves later looks too."""
 _PLACED = 1.0
-"""Up to this error of the first fit its components are where they should be, about."""
+"""Choice: up to this error of the first fit its components are about where they should be."""
 _COARSE = 0.25
-"""Above this error of the first fit, moments of many columns are looked at twice."""
+"""Choice: above this error of the first fit, moments of many columns are taken in two steps."""
 _FIRST_STEP = 0.12
-"""Of the account, where there are two steps."""
+"""Choice: share of the account for the first of two steps."""
 _WIDE, _NARROW = 1.6, 1.25
-"""Radii at which moments are winsorised, in units of sqrt(d)."""
+"""Choice: radii at which moments are winsorised, in units of sqrt(d)."""
 _MANY_SCALES = (0.2, 0.6, 1.0)
-"""With many columns second moments have most of the error, and get most of the account."""
+"""Choice: with many columns second moments have most of the error, and get most of the account."""
 
 
 class SecondLook(NamedTuple):
@@ -53,8 +53,8 @@ class SecondLook(NamedTuple):
     again : float
         After a second sketch; infinite where that is not considered.
     refined : float
-        After the last step on moments; where the components are so many that it would take
-        seconds to tell, that of the first sketch.
+        After the last step on moments; with so large a number of components that the forecast
+        would take seconds, the error of the first sketch.
     """
 
     first: float
@@ -74,23 +74,23 @@ class SecondLook(NamedTuple):
 
     @property
     def error(self) -> float:
-        """After the way that is taken."""
+        """Error after the way that is taken."""
         return self.refined if self.refines else self.again
 
 
 UNTOLD = SecondLook(math.inf, math.inf, math.inf)
-"""Where nothing can be told, a second sketch is the safe way."""
+"""Without a forecast, a second sketch is the safe way."""
 
 
 class RefiningStep(NamedTuple):
-    """One look at the rows through a public mixture: what it takes of the account, and what for."""
+    """One look at the rows through a public mixture: its share of the account, and its moments."""
 
     share: float
-    moments: Moments
+    moments: WinsorisedMoments
 
 
 def refining_steps(n_features: int, first_error: float) -> tuple[RefiningStep, ...]:
-    """The steps of a refinement; their shares of the account add up to one.
+    """List the steps of a refinement; their shares of the account add up to one.
 
     With many columns a narrow radius has the least noise. But a coarse mixture sees little through
     it, and the fit to a sketch can be off by more than the width of a component: then a cheap step
@@ -104,12 +104,12 @@ def refining_steps(n_features: int, first_error: float) -> tuple[RefiningStep, .
     """
     wide, narrow = (radius * math.sqrt(n_features) for radius in (_WIDE, _NARROW))
     if n_features <= FEW_COLUMNS:
-        return (RefiningStep(1.0, Moments(wide)),)
-    last = Moments(narrow, _MANY_SCALES)
+        return (RefiningStep(1.0, WinsorisedMoments(wide)),)
+    last = WinsorisedMoments(narrow, _MANY_SCALES)
     if first_error <= _COARSE:
         return (RefiningStep(1.0, last),)
     return (
-        RefiningStep(_FIRST_STEP, Moments(wide, _MANY_SCALES)),
+        RefiningStep(_FIRST_STEP, WinsorisedMoments(wide, _MANY_SCALES)),
         RefiningStep(1 - _FIRST_STEP, last),
     )
 
@@ -122,7 +122,7 @@ def compare_looks(
     multiplier: float,
     n_units: int,
 ) -> SecondLook:
-    """What either way would leave, if the rows come from `mixture`.
+    """Forecast the error that either way would leave, if the rows come from `mixture`.
 
     Parameters
     ----------
@@ -147,18 +147,18 @@ def compare_looks(
     efficient one by something uncorrelated with it.
     """
     d, w = mixture.n_features, mixture.weights
-    told = expected_information(mixture, frequencies, first_noise, n_units)
-    first = worst_component_error(np.asarray(np.linalg.inv(told)), w)
+    known = expected_information(mixture, frequencies, first_noise, n_units)
+    first = worst_component_error(np.asarray(np.linalg.inv(known)), w)
     again, refined = math.inf, first
     if d <= FEW_COLUMNS:
         both = 1 / np.sqrt(first_noise**-2.0 + second_noise**-2.0)
         twice = expected_information(mixture, frequencies, both, n_units)
         again = worst_component_error(np.asarray(np.linalg.inv(twice)), w)
-    if len(told) <= MOST_PARAMETERS:
+    if len(known) <= MOST_PARAMETERS:
         share, moments = refining_steps(d, first)[-1]
         noise = moments.deviations(multiplier / math.sqrt(share), d)
         more = moment_information(mixture, moments.radius, noise, n_units, winsorised_features)
-        shared = told @ np.linalg.solve(more.exact, more.noisy)
-        bread = np.linalg.inv(told + more.noisy)
-        refined = worst_component_error(bread @ (told + more.noisy + shared + shared.T) @ bread, w)
+        shared = known @ np.linalg.solve(more.exact, more.noisy)
+        bread = np.linalg.inv(known + more.noisy)
+        refined = worst_component_error(bread @ (known + more.noisy + shared + shared.T) @ bread, w)
     return SecondLook(first, again, refined)

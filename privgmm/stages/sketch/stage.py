@@ -1,4 +1,4 @@
-"""The stage of a sketch: one pass over all rows, one Gaussian price, nothing that can refuse."""
+"""Take a sketch: one pass over all rows, one Gaussian price, nothing that can refuse."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privgmm.stages.sketch.features import (
 )
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.private_sketch import ComplexArray, PrivateSketch
-from privgmm.stages.stage import Drawn, RowSums, Scene, Stage, Work
+from privgmm.stages.stage import Drawn, RowSums, Stage, StageView, Work
 
 __all__ = ["PreparedSketch", "Sketch", "SketchView"]
 
@@ -32,8 +32,8 @@ _LARGEST_MULTIPLIER = 1e6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class SketchView:
-    """What a stage of sketch saw. NOT private.
+class SketchView(StageView):
+    """What a stage of sketch saw. CONFIDENTIAL.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Sketch(Stage):
     one coordinate is at most ``a s_i^2 / (2 sigma^2)`` (Canonne, Kamath and Steinke, 2020,
     Proposition 5), and divergences of independent coordinates add: in all
     ``a |s|^2 / (2 sigma^2)``, at most that of one Gaussian mechanism of this multiplier.
-    Nothing between rows and noise hangs on the rounding of a floating-point sum.
+    Nothing between rows and noise depends on the rounding of a floating-point sum.
     """
 
     shape: SketchShape
@@ -96,7 +96,7 @@ class Sketch(Stage):
 
     @property
     def integer_sensitivity(self) -> int:
-        """How far replacing one row or person moves the integer sums, in L2."""
+        """Bound on how far replacing one row or person moves the integer sums, in L2."""
         return integer_sensitivity(self.shape, self.scale)
 
     @property
@@ -116,19 +116,19 @@ class Sketch(Stage):
 
     @property
     def _units(self) -> Array:
-        """By how much the sums (L,) of a direction are divided to become values."""
+        """Divisors (L,) that turn the sums of a direction into values."""
         return np.asarray(float(self.scale) * self.n_units * self.shape.amplitudes)
 
     def price(self) -> Price:
-        """One Gaussian mechanism; it never refuses."""
+        """Price one Gaussian mechanism; the stage never refuses."""
         return Price((gaussian_curve(self.multiplier),), exact=True)
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
-        """Privacy losses (n,) where one row moves the sums by their sensitivity."""
+        """Draw privacy losses (n,) where one row moves the sums by their sensitivity."""
         return gaussian_losses(self.multiplier, n, rng=rng)
 
     def row_sums(self, n_features: int) -> tuple[RowSums, ...]:
-        """The sums of waves, in a frame of its own.
+        """List the sums of waves, in a frame made for the audit.
 
         A pair that turns the first direction by ``2 pi / (L + 1)`` and others by multiples of it
         reaches the sensitivity; in one dimension there is one direction.
@@ -180,12 +180,12 @@ class Sketch(Stage):
         def sums() -> IntArray:
             return feature_sums(work.people, public, self.shape, scale=self.scale)
 
-        # the same in a second sketch: exact sums of the same rows, to which noise is added anew
+        # a second sketch has these exact sums too, and adds fresh noise to them
         key = (Sketch.kind, public, self.shape, self.scale)
         return PreparedSketch(self, public, work.once(key, sums))
 
     def sentences(self) -> list[str]:
-        """What it does, in plain words."""
+        """Say in plain words what the stage does."""
         return [
             f"Every row is turned into {self.shape.size} waves, in "
             f"{self.shape.n_directions} directions; no row can move their sums far, wherever it "
@@ -194,18 +194,8 @@ class Sketch(Stage):
             "and costs nothing more.",
         ]
 
-    def scenes(self, *, passed: bool) -> tuple[Scene, ...]:
-        """The rows in the frame, what is heard along directions, and all of it together."""
-        if not passed:
-            return ()
-        return (
-            Scene("frame_rows", "Frame"),
-            Scene("projections", "Projections"),
-            Scene("tomogram", "Tomogram"),
-        )
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Return plain numbers, for JSON."""
         return {
             "sketch": {
                 **self.shape.to_dict(),
@@ -219,7 +209,7 @@ class Sketch(Stage):
 
     @classmethod
     def from_form(cls, form: Form) -> Sketch:
-        """Read the stage back from its object, checked as to form."""
+        """Read the stage back from a plan, and check its form."""
         stage = cls(
             SketchShape.from_form(form),
             form.number("multiplier"),
@@ -233,7 +223,7 @@ class Sketch(Stage):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedSketch:
-    """The exact sums (2, D, L) of all rows, without noise. NOT private."""
+    """The exact sums (2, D, L) of all rows, without noise. CONFIDENTIAL."""
 
     stage: Sketch
     frame: Frame

@@ -1,4 +1,4 @@
-"""Mixtures as free numbers, and what a covariance type leaves free of them.
+"""Write mixtures as free numbers, and say which of them a covariance type leaves free.
 
 A fit moves theta (k, 1 + d + d (d + 1) / 2), one component per row: log-weight, mean, and the lower
 Cholesky factor row by row with the logarithm of its diagonal, all in frame coordinates. A
@@ -11,23 +11,20 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from privgmm.arrays import Array, BoolArray
-from privgmm.errors import InvalidInput
+from privgmm.covariance_structures import CovarianceStructure, covariance_structure
 from privgmm.mixture import Mixture, cholesky_of_root
 from privgmm.stages.sketch import kernels
 from privgmm.stages.sketch.frame import Frame
 
 __all__ = [
-    "COVARIANCE_TYPES",
     "FULL",
     "NARROWEST",
-    "CovarianceType",
-    "Parts",
+    "MixtureArrays",
     "Structure",
     "local_slopes",
     "numbers_per_component",
@@ -37,14 +34,11 @@ __all__ = [
     "widened_roots",
 ]
 
-CovarianceType = Literal["full", "tied", "diag", "spherical"]
-COVARIANCE_TYPES: tuple[CovarianceType, ...] = get_args(CovarianceType)
-
 NARROWEST = 0.01
-"""Least standard deviation of a component in any direction, in units of the frame."""
+"""Choice: least standard deviation of a component in any direction, in units of the frame."""
 
 
-class Parts(NamedTuple):
+class MixtureArrays(NamedTuple):
     """A mixture as plain arrays, writable, as the kernels take them."""
 
     weights: Array
@@ -53,12 +47,12 @@ class Parts(NamedTuple):
 
 
 def numbers_per_component(d: int) -> int:
-    """``1 + d + d (d + 1) / 2``: a weight, a mean and a covariance."""
+    """Return ``1 + d + d (d + 1) / 2``: a weight, a mean and a covariance."""
     return 1 + d + d * (d + 1) // 2
 
 
 def pack(weights: Array, means: Array, roots: Array) -> Array:
-    """Free parameters of a mixture given by lower Cholesky factors."""
+    """Turn a mixture, given by lower Cholesky factors, into free parameters theta."""
     row, column = np.tril_indices(means.shape[1])
     lower = roots[:, row, column].copy()
     lower[:, row == column] = np.log(lower[:, row == column])
@@ -66,16 +60,16 @@ def pack(weights: Array, means: Array, roots: Array) -> Array:
     return np.concatenate([(logs - logs.mean())[:, None], means, lower], axis=1)
 
 
-def unpack(theta: Array, d: int) -> Parts:
-    """The mixture that theta stands for."""
+def unpack(theta: Array, d: int) -> MixtureArrays:
+    """Turn theta into the arrays of the mixture that it stands for."""
     k = len(theta)
-    parts = Parts(np.empty(k), np.empty((k, d)), np.empty((k, d, d)))
-    kernels.unpack(theta, *parts)
+    parts = MixtureArrays(np.empty(k), np.empty((k, d)), np.empty((k, d, d)))
+    kernels.unpack_into(theta, *parts)
     return parts
 
 
 def local_slopes(roots: Array) -> Array:
-    """Derivative (P, P) of the parameters in local coordinates.
+    """Differentiate the parameters in local coordinates (P, P).
 
     Notes
     -----
@@ -103,40 +97,60 @@ def local_slopes(roots: Array) -> Array:
 # -------------------------------------------------------------------------- covariance types
 
 
+_FITTED: dict[str, type[Structure]] = {}
+
+
 class Structure(abc.ABC):
-    """Which mixtures a covariance type allows, and how they can move."""
+    """How mixtures of one covariance structure are fitted: which are allowed, how they move.
 
-    covariance_type: ClassVar[CovarianceType]
-    correlated: ClassVar[bool] = True
-    """Whether columns of the data may be correlated."""
+    A subclass names its structure: ``class Mine(Structure, fits="mine")``.
+    """
 
-    @abc.abstractmethod
+    fits: ClassVar[str]
+    """The name of the structure."""
+
+    def __init_subclass__(cls, fits: str = "") -> None:
+        if fits:
+            cls.fits = fits
+            _FITTED[fits] = cls
+
+    @classmethod
+    def in_frame(cls, frame: Frame) -> Structure:  # noqa: ARG003 - most are alike in all frames
+        """Return the structure for mixtures in the coordinates of a frame."""
+        return cls()
+
+    @property
+    def described(self) -> CovarianceStructure:
+        """The structure in words and counts."""
+        return covariance_structure(self.fits)
+
     def n_free(self, k: int, d: int) -> int:
-        """How many free numbers k components have, the common shift of log-weights included."""
+        """Count the free numbers of k components, the common shift of log-weights included."""
+        return k * (1 + d) + self.described.n_parameters(k, d)
 
     @abc.abstractmethod
     def nearest(self, theta: Array, d: int) -> Array:
-        """An allowed mixture with the same weights and means, its covariances made to fit."""
+        """Return an allowed mixture with these weights and means, its covariances made to fit."""
 
     @abc.abstractmethod
     def moved(self, theta: Array, step: Array, d: int) -> Array:
-        """The allowed mixture a step (F,) in the free numbers away from an allowed one."""
+        """Move an allowed mixture by a step (F,) in the free numbers."""
 
     @abc.abstractmethod
     def tangent(self, theta: Array, d: int) -> Array | None:
-        """Derivative (P, F) of theta in the free numbers; None where they are theta itself."""
+        """Differentiate theta in the free numbers (P, F); None where they are theta itself."""
 
     def made_exact(self, mixture: Mixture) -> Mixture:
-        """An allowed mixture, in data units, without the rounding errors of changing units."""
+        """Remove from a mixture in data units the rounding errors of changing units."""
         return mixture
 
     @abc.abstractmethod
     def widened(self, theta: Array, d: int) -> tuple[Array, BoolArray]:
-        """The mixture with no component narrower than `NARROWEST`, and which (k,) had to change."""
+        """Widen components narrower than `NARROWEST`; also returns which (k,) changed."""
 
 
 def widened_roots(roots: Array) -> tuple[Array, BoolArray]:
-    """Lower roots (k, d, d) with no width below `NARROWEST`, and which (k,) had to change."""
+    """Widen lower roots (k, d, d) to widths of `NARROWEST`; also returns which (k,) changed."""
     axes, widths, _ = np.linalg.svd(roots)
     narrow: BoolArray = np.asarray((widths < NARROWEST).any(axis=1))
     wide = roots.copy()
@@ -146,13 +160,8 @@ def widened_roots(roots: Array) -> tuple[Array, BoolArray]:
     return wide, narrow
 
 
-class _Full(Structure):
+class _Full(Structure, fits="full"):
     """Any covariance for any component."""
-
-    covariance_type: ClassVar[CovarianceType] = "full"
-
-    def n_free(self, k: int, d: int) -> int:
-        return k * numbers_per_component(d)
 
     def nearest(self, theta: Array, d: int) -> Array:  # noqa: ARG002 - all are allowed
         return theta
@@ -172,19 +181,14 @@ class _Full(Structure):
 FULL: Structure = _Full()
 
 
-class _Tied(Structure):
-    """One covariance for all. The same in any coordinates, so the frame does not matter."""
-
-    covariance_type: ClassVar[CovarianceType] = "tied"
-
-    def n_free(self, k: int, d: int) -> int:
-        return k * (1 + d) + d * (d + 1) // 2
+class _Tied(Structure, fits="tied"):
+    """One covariance for all components, in any coordinates, so the frame does not matter."""
 
     def nearest(self, theta: Array, d: int) -> Array:
         weights, means, roots = unpack(theta, d)
-        # side by side, not as a sum of covariances: nothing is squared
-        beside = np.concatenate(list(np.sqrt(weights)[:, None, None] * roots), axis=1)
-        return pack(weights, means, np.broadcast_to(cholesky_of_root(beside), roots.shape))
+        # roots next to each other, not a sum of covariances: nothing is squared
+        joined = np.concatenate(list(np.sqrt(weights)[:, None, None] * roots), axis=1)
+        return pack(weights, means, np.broadcast_to(cholesky_of_root(joined), roots.shape))
 
     def moved(self, theta: Array, step: Array, d: int) -> Array:
         k = len(theta)
@@ -214,17 +218,16 @@ class _Axes(Structure):
 
     frame: Frame
 
-    correlated: ClassVar[bool] = False
+    @classmethod
+    def in_frame(cls, frame: Frame) -> Structure:
+        return cls(frame)
 
     @property
     def _round(self) -> bool:
         return False
 
-    def n_free(self, k: int, d: int) -> int:
-        return k * (2 + d) if self._round else k * (1 + 2 * d)
-
     def _variances(self, roots: Array) -> Array:
-        """Variances (k, d) of the columns, in units of the frame's extent along them."""
+        """Compute the columns' variances (k, d), in units of the frame's extent along them."""
         along = (self.frame.root @ roots) / self._extents[:, None]
         return np.asarray(np.einsum("kij,kij->ki", along, along))
 
@@ -234,7 +237,7 @@ class _Axes(Structure):
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.frame.root, self.frame.root)))
 
     def _rounded(self, variances: Array) -> Array:
-        """Variances (k, d) made equal in data units, if they have to be."""
+        """Make variances (k, d) equal in data units, if they have to be."""
         if not self._round:
             return variances
         squares = (self._extents / self._extents.max()) ** 2
@@ -261,7 +264,7 @@ class _Axes(Structure):
         return self._built(moved, variances, d)
 
     def made_exact(self, mixture: Mixture) -> Mixture:
-        """With zeros off the diagonals, and one number on them if round."""
+        """Set zeros off the diagonals, and one number on them if round."""
         widths = np.sqrt(np.diagonal(mixture.covariances, axis1=1, axis2=2))
         if self._round:
             widths = np.broadcast_to(widths.mean(axis=1, keepdims=True), widths.shape)
@@ -301,35 +304,18 @@ class _Axes(Structure):
         return (self._built(theta, least, d), narrow) if narrow.any() else (theta, narrow)
 
 
-class _Diagonal(_Axes):
+class _Diagonal(_Axes, fits="diag"):
     """Each column of the data has its own variance, and no two are correlated."""
 
-    covariance_type: ClassVar[CovarianceType] = "diag"
 
-
-class _Spherical(_Axes):
+class _Spherical(_Axes, fits="spherical"):
     """One variance per component, the same for all columns of the data."""
-
-    covariance_type: ClassVar[CovarianceType] = "spherical"
 
     @property
     def _round(self) -> bool:
         return True
 
 
-_STRUCTURES: dict[str, Callable[[Frame], Structure]] = {
-    "full": lambda _: FULL,
-    "tied": lambda _: _Tied(),
-    "diag": _Diagonal,
-    "spherical": _Spherical,
-}
-
-
 def structure_of(covariance_type: str, frame: Frame) -> Structure:
-    """What a covariance type, as scikit-learn calls them, leaves free in a frame."""
-    made = _STRUCTURES.get(covariance_type) if isinstance(covariance_type, str) else None
-    if made is None:
-        raise InvalidInput(
-            f"covariance_type must be one of {', '.join(COVARIANCE_TYPES)}, got {covariance_type!r}"
-        )
-    return made(frame)
+    """Return how a structure, named as in scikit-learn, is fitted in a frame."""
+    return _FITTED[covariance_structure(covariance_type).name].in_frame(frame)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from privgmm.methods.lifted.cores import component_gap
+from privgmm.methods.cores import component_gap
 from privgmm.methods.lifted.expectations import (
     Expectation,
     cheapest_core,
@@ -43,7 +43,7 @@ def test_farther_components_leave_more_room() -> None:
 @pytest.mark.parametrize("d", [1, 2, 4])
 @pytest.mark.parametrize("separation", [1.5, 2.0, 3.0, 4.25, 6.0])
 def test_overlap_widens_the_scatter_by_what_fisher_says(separation: float, d: int) -> None:
-    """Against the information of two equal components, by quadrature."""
+    """Compare with the information of two equal components, by quadrature."""
     means = np.zeros((2, d))
     means[1, 0] = separation
     pair = Mixture([0.5, 0.5], means, np.stack([np.eye(d)] * 2))

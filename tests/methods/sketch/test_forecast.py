@@ -1,4 +1,4 @@
-"""Forecasts of a sketch: frames are found as often as foretold, and bands are as wide as need be.
+"""Forecasts of a sketch: frames are found as often as forecast, and bands are wide enough.
 
 That errors come true is studied in `tests/methods/test_forecasts.py`.
 """
@@ -22,7 +22,8 @@ from privgmm.methods.sketch.frames import frame_by_hand, frame_stage, histogram_
 from privgmm.methods.what_if import along_rows, prospect
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SeededNoise
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.stage import Bottom, Work
 
@@ -54,7 +55,7 @@ def test_components_far_apart_scatter_blocks_and_the_plan_allows_for_it() -> Non
     assert agreed is not None
     assert frame_chance(agreed.stage, random_mixture(1, 2, rng=0), n) > 0.95
     assert frame_chance(agreed.stage, FOUR, n) < 0.5
-    assert not seen.plan.votes
+    assert seen.plan.stages[0].n_blocks is None
 
 
 def test_the_chance_of_gaussian_rows_is_that_of_the_stage() -> None:
@@ -68,7 +69,7 @@ def test_the_chance_of_gaussian_rows_is_that_of_the_stage() -> None:
 
 @pytest.mark.parametrize("n", [260, 320, 420, 700])
 def test_histograms_show_as_often_as_foretold(n: int) -> None:
-    """Of a frame planned for more rows than there are."""
+    """Compare chance and runs of a frame that is planned for more rows than there are."""
     choice = histogram_stage(1_000, 2, ONE)
     assert choice is not None
     stage = choice.stage
@@ -91,9 +92,9 @@ def test_bands_widen_where_less_is_known() -> None:
     def width(n: int, *, known: bool) -> float:
         choice = histogram_stage(n, 3, Budget(2.0, 1e-6))
         assert choice is not None
-        told = expected_error(mixture, n, choice, known=known)
-        assert told.low <= told.error <= told.high
-        return told.high / told.low
+        seen = expected_error(mixture, n, choice.stage, choice.left, known=known)
+        assert seen.low <= seen.error <= seen.high
+        return seen.high / seen.low
 
     sharp = width(10**6, known=True)
     assert sharp < 3
@@ -127,7 +128,7 @@ def test_nothing_is_forecast_without_rows_enough() -> None:
 def test_a_plan_by_hand_is_made_whether_blocks_will_agree_or_not() -> None:
     request = asked(4_000, FOUR, alpha=0.5, n_blocks=200)
     plan = plan_for(request).plan
-    assert (plan.alpha, plan.n_blocks) == (0.5, 200)
+    assert (plan.stage(Agreement).alpha, plan.stage(Agreement).n_blocks) == (0.5, 200)
     assert plan.budget.covers(plan.spent())
     assert frame_stage(4_000, 2, ONE, alpha=0.5, n_blocks=200) is None
     with pytest.raises(InvalidInput, match="n_blocks = 10 is too few for the test to pass"):

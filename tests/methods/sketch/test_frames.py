@@ -12,6 +12,7 @@ import pytest
 from privgmm.arrays import Array
 from privgmm.budget import Budget
 from privgmm.data.people import ArrayPeople
+from privgmm.methods.cores import upper_point
 from privgmm.methods.sketch import frames
 from privgmm.methods.sketch.frames import (
     MOST_FEATURES,
@@ -43,7 +44,7 @@ def planned(n: int, d: int, budget: Budget = ONE) -> tuple[AveragedAgreement, Fr
 
 
 def rows_of(shape: str, n: int, d: int, seed: int) -> tuple[Array, Array]:
-    """Rows, and the covariance of the law they come from."""
+    """Return rows, and the covariance of the law that they come from."""
     rng = np.random.default_rng([seed, 4])
     rows = rng.standard_normal((n, d))
     if shape == "gaussian":
@@ -59,7 +60,7 @@ def rows_of(shape: str, n: int, d: int, seed: int) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_of_many_rows_a_part_is_dealt(d: int) -> None:
-    """As many as the widest allowance takes, the same for every larger n; never at first."""
+    """Blocks get the rows that the widest allowance takes, from some n on the same."""
     few, _ = planned(20_000, d)
     assert isinstance(few, FrameAgreement)
     assert few.rows_per_block is None
@@ -72,7 +73,7 @@ def test_of_many_rows_a_part_is_dealt(d: int) -> None:
     assert dealt < 10**6
     assert choice.share <= 0.08
     assert choice.inflation == 5.0
-    # so many rows and no more would have had the same frame, from all of them
+    # a table of only these rows has the same frame, from all of them
     whole, alone = planned(dealt, d)
     assert whole == dataclasses.replace(stage, rows_per_block=None)
     assert alone.left == choice.left
@@ -150,7 +151,7 @@ def test_a_frame_and_what_it_leaves_fit_the_budget(n: int, d: int, epsilon: floa
     ],
 )
 def test_costs_what_trials_had_shown(n: int, d: int, share: float) -> None:
-    """The trials had alpha = 2 and allowed for a tenth more scatter than Gaussian rows have."""
+    """Repeat the trials: alpha = 2, and a tenth more scatter than Gaussian rows have."""
     cores = [frames._cores(t, n // t, d, ONE.delta) for t in frames._block_choices(n, d)]
     left, _ = frames._best(cores, 1.1, d, lifted_eta(d, 2.0, 0.1), ONE)
     whole = mu_squared_left(RenyiCurve(np.zeros_like(ORDERS)), ONE.epsilon, ONE.delta)
@@ -282,7 +283,7 @@ def test_noise_levels_of_the_table() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 6, 10])
 def test_hardly_any_frame_is_off_by_a_factor_of_three(d: int) -> None:
-    """By the law of the mask itself: how it scales and shifts what it masks."""
+    """Simulate the law of the mask itself: how it scales and shifts what it masks."""
     eta = planned(10**6, d)[0].eta
     draws = 20_000
     noise = np.random.default_rng(d).standard_normal((draws, d + 1, d + 1))
@@ -297,7 +298,7 @@ def test_planning_is_always_the_same() -> None:
     first = frame_stage(23_456, 3, ONE)
     # everything cold but the file
     frame_stage.cache_clear()
-    frames._upper_point.cache_clear()
+    upper_point.cache_clear()
     again = frame_stage(23_456, 3, ONE)
     assert again == first
     assert again is not first

@@ -27,9 +27,11 @@ from privgmm.methods.what_if import (
 )
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import make_receipt, verify_receipt
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.refinement.expected_error import forecast_error
-from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.finish import Finish
 
 TARGET = Mixture(
     [0.4, 0.6], [[-4.0, 0.0], [4.0, 0.0]], [[[2.0, 0.8], [0.8, 1.0]], [[1.0, -0.5], [-0.5, 1.5]]]
@@ -51,7 +53,7 @@ def released(rows: Array, plan: Plan, seed: int = 0, **more: Any) -> Release:
 
 
 def worst_errors(found: Mixture, truth: Mixture) -> Array:
-    """Weight, mean and covariance errors of the worst component, best matching."""
+    """Compute weight, mean and covariance errors of the worst component, best matching."""
     inverse = np.linalg.inv(truth.cholesky)
     best = np.full(3, np.inf)
     for order in itertools.permutations(range(truth.n_components)):
@@ -109,9 +111,8 @@ def test_a_plan_survives_json(n: int) -> None:
 
 def test_few_rows_get_histograms_and_many_rows_blocks() -> None:
     few, many = a_plan(2_000), a_plan(50_000)
-    assert not few.votes
-    assert many.votes
-    assert many.agreement.n_components == 1
+    assert [stage.kind for stage in few.stages] == ["histogram frame", "sketch", "finish"]
+    assert many.stage(Agreement).n_components == 1
     assert many.n_components == 2
     assert "blocks" not in few.explain()
     assert "small blocks of rows vote" in many.explain()
@@ -119,7 +120,7 @@ def test_few_rows_get_histograms_and_many_rows_blocks() -> None:
 
 def test_alpha_and_blocks_are_those_of_the_frame() -> None:
     plan = a_plan(50_000, alpha=1.5, n_blocks=600)
-    assert (plan.alpha, plan.n_blocks) == (1.5, 600)
+    assert (plan.stage(Agreement).alpha, plan.stage(Agreement).n_blocks) == (1.5, 600)
     assert plan.budget.covers(plan.spent())
 
 
@@ -128,8 +129,6 @@ def test_what_it_cannot_be_asked_is_said() -> None:
         calibrate(
             "sketch", epsilon=1.0, delta=1e-6, alpha=1.0, n_components=2, n_features=2, n_blocks=400
         )
-    with pytest.raises(InvalidInput, match="refine is not known to method 'sketch'"):
-        plan_for(asked(50_000, refine=Refinement((10.0,), (4.0,))))
     with pytest.raises(InvalidInput, match="planned for 50000 rows or persons, got 40000"):
         release(TARGET.sample(40_000, rng=0), a_plan(50_000), rng=0)
 
@@ -162,7 +161,7 @@ def test_the_problem_of_the_studies(n: int, bars: tuple[float, float, float]) ->
     ids=["separation 2", "same mean"],
 )
 def test_overlap_is_released_and_learned(truth: Mixture) -> None:
-    """What agreement on k components refuses."""
+    """Release overlapping components, which agreement on k components refuses."""
     result = released(truth.sample(100_000, rng=3), a_plan(100_000), 4)
     assert dist_gmm(result.mixture, truth) < 0.06
     assert result.misfit is not None
@@ -191,7 +190,7 @@ def test_units_do_not_matter(name: str) -> None:
     matrix, shift = MOVES[name]
     rows = TARGET.sample(40_000, rng=6)
     plan = a_plan(40_000)
-    assert plan.votes
+    assert plan.stage(Agreement).n_components == 1
     plain = released(rows, plan, 7).mixture
     moved = released(rows @ matrix.T + shift, plan, 7).mixture
     inverse = np.linalg.inv(matrix)
@@ -281,3 +280,32 @@ def test_the_fewest_rows_are_few_and_below_them_nothing_is_promised() -> None:
     assert prospect(asked(int(fewest))).pass_probability > 0.9
     nothing = along_rows(asked(1), [fewest / 3])[0]
     assert (nothing.pass_probability, nothing.plan) == (0.0, None)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 14, 20, 30])
+def test_twenty_components_are_taken_for_any_number_of_columns(d: int) -> None:
+    """The sketch is enlarged where the usual one has too few numbers; the price stays."""
+    request = PlanRequest(n_components=20, n_features=d, n_rows=200_000)
+    plan = plan_for(request).plan
+    assert plan.budget.covers(plan.spent())
+    finish = plan.stage(Finish)
+    assert finish.shape.most_components(d) >= 20
+    few = plan_for(request.but(n_components=2)).plan.stage(Finish)
+    assert finish.multiplier == few.multiplier
+    assert few.shape == SketchShape.default(d)
+
+
+def test_what_a_sketch_cannot_resolve_names_the_method_that_can() -> None:
+    request = PlanRequest(n_components=21, n_features=1, n_rows=100_000)
+    with pytest.raises(InvalidInput, match=r"at most 20 .*and 1 column, got 21.*'lifted'"):
+        plan_for(request)
+    by_hand = request.but(method="lifted", alpha=1.0, n_blocks=400, epsilon=4.0)
+    assert plan_for(by_hand).plan.n_components == 21
+
+
+def test_twenty_components_in_one_column_are_found() -> None:
+    means = 6.0 * np.arange(20.0)
+    truth = Mixture(np.full(20, 0.05), means[:, None], np.ones((20, 1, 1)))
+    plan = best_plan(100_000, epsilon=1.0, delta=1e-6, n_components=20, n_features=1)
+    result = released(truth.sample(100_000, rng=3), plan, 4)
+    assert np.sort(result.mixture.means[:, 0]) == pytest.approx(means, abs=0.2)

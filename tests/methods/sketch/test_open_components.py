@@ -17,7 +17,7 @@ OPEN = PlanRequest(n_components=4, n_features=2, n_rows=20_000, choose_component
 
 def test_the_price_is_that_of_the_most() -> None:
     plan = plan_for(OPEN).plan
-    fixed = plan_for(OPEN.but(choose_components=False, needs_sketch=True)).plan
+    fixed = plan_for(OPEN.but(choose_components=False)).plan
     assert plan.chooses_components
     assert not fixed.chooses_components
     assert plan.spent() == fixed.spent()
@@ -46,25 +46,11 @@ def test_every_door_asks_the_same() -> None:
         components_asked("all")
 
 
-@pytest.mark.parametrize("name", registry.choices())
+@pytest.mark.parametrize("name", registry.names())
 def test_only_methods_that_publish_a_sketch_can_be_asked(name: str) -> None:
     method = registry.get(name)
-    if method.can_choose_components:
+    if method.publishes_sketch:
         assert plan_for(OPEN.but(method=name)).plan.chooses_components
         return
-    for asked in (OPEN, OPEN.but(choose_components=False, needs_sketch=True)):
-        with pytest.raises(InvalidInput, match="needs a method that publishes a sketch"):
-            plan_for(asked.but(method=name))
-
-
-def test_too_few_rows_are_not_sent_to_methods_that_cannot_choose(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Were `lifted` to release from so few rows, only a fixed number of components would help."""
-    monkeypatch.setattr(type(registry.get("lifted")), "feasible", lambda *_: True)
-    few = OPEN.but(n_rows=100, method="sketch")
-    with pytest.raises(InvalidInput, match="method 'lifted' is expected to release"):
-        plan_for(few.but(choose_components=False, needs_sketch=False))
-    with pytest.raises(InvalidInput, match="no plan is expected") as told:
-        plan_for(few)
-    assert "lifted" not in str(told.value)
+    with pytest.raises(InvalidInput, match=r"publishes no sketch to choose it from: .* 'sketch'"):
+        plan_for(OPEN.but(method=name))

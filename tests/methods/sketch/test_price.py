@@ -43,7 +43,7 @@ def gaussians(multipliers: list[float]) -> RdpAccountant:
 
 
 def later(plan: Plan) -> list[float]:
-    """Multipliers of the stages after the frame."""
+    """Return the multipliers of the stages after the frame."""
     _, first, last = plan.stages
     assert isinstance(first, Sketch)
     assert isinstance(last, Finish)
@@ -51,7 +51,7 @@ def later(plan: Plan) -> list[float]:
 
 
 def exact(multipliers: list[float], delta: float) -> float:
-    """Epsilon of Gaussian events by dp-accounting's loss distributions, rounded up on a grid."""
+    """Compute epsilon of Gaussian events by dp-accounting, rounded up on a grid."""
     whole = pld.identity(GRID)
     for multiplier in multipliers:
         event = pld.from_gaussian_mechanism(multiplier, value_discretization_interval=GRID)
@@ -96,7 +96,7 @@ def test_a_plan_with_histograms_costs_what_dp_accounting_says(
 
 
 def least_epsilon(curve: RenyiCurve, mu: float, delta: float) -> float:
-    """What a Gaussian mechanism costs after a curve: the bound of `gaussian_account`, on a grid."""
+    """Price a Gaussian mechanism after a curve: the bound of `gaussian_account`, on a grid."""
     t = np.linspace(-4.0, 12.0, 16_001)
     low, high = t / mu - mu / 2, t / mu + mu / 2
     logs = norm.logsf(low) + np.log1p(
@@ -115,7 +115,7 @@ def least_epsilon(curve: RenyiCurve, mu: float, delta: float) -> float:
 def test_a_plan_with_an_agreement_costs_its_mask_and_gaussians(
     n: int, d: int, epsilon: float, delta: float
 ) -> None:
-    """Above what test, sketch and finish cost exactly; below what all of it costs by Rényi."""
+    """Its price is above that of test, sketch and finish alone, and below that by Rényi curves."""
     plan = planned(n, d, epsilon, delta)
     frame = plan.stages[0]
     assert isinstance(frame, FrameAgreement)

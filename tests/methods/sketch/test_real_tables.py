@@ -26,7 +26,7 @@ def released(rows: Array, k: int, seed: int) -> Release:
 
 
 def narrowest(result: Release) -> float:
-    """The least width of any component, in units of the frame."""
+    """Compute the least width of any component, in units of the frame."""
     assert isinstance(result.sketch, PrivateSketch)
     seen = result.sketch.frame.mixture_to_frame(result.mixture)
     return float(np.sqrt(np.linalg.eigvalsh(seen.covariances).min()))
@@ -37,14 +37,14 @@ def narrowest(result: Release) -> float:
 
 @functools.cache
 def flights() -> Split:
-    """6,000 flights to learn from, as many held out; another order than the benchmark's."""
+    """Draw 6,000 flights to learn from, and 6,000 held out; in another order than the benchmark."""
     rows = table("delays").rows()
     order = np.random.default_rng(3).permutation(len(rows))
     return Split(rows[order[:6_000]], rows[order[6_000:12_000]])
 
 
 def gain(result: Release, split: Split) -> float:
-    """Over one Gaussian, per held-out row."""
+    """Compute the gain in log-likelihood over one Gaussian, per held-out row."""
     one = held_out(one_gaussian(split.learn), split.held_out)
     return held_out(result.mixture, split.held_out) - one
 
@@ -124,7 +124,7 @@ def test_rows_that_are_all_there_three_times_are_released_as_they_are() -> None:
 
 @pytest.fixture(scope="module")
 def cells() -> list[Cell]:
-    """Every table of the benchmark with every k, 1 to 6."""
+    """List every table of the benchmark with every k, 1 to 6."""
     missing = sorted({one.missing for one in TABLES} - {None}, key=str)
     if missing:
         pytest.skip(str(missing[0]))

@@ -14,10 +14,10 @@ from privgmm.data.generators import random_mixture
 from privgmm.learners.em.fitting import EM
 from privgmm.methods.planner import plan_for
 from privgmm.mixture import Mixture
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
 from privgmm.stages.quadrature import points_of, scores
-from privgmm.stages.sketch.fitting import expected_errors
 from tests.methods.sketch.test_method import TARGET, asked, worst_errors
+from tests.stages.sketch.worst_errors import median_worst_errors
 
 RUNS = 20
 
@@ -49,7 +49,7 @@ MIXTURES = 3
 
 
 def studied(truth: Mixture, n: int, runs: int = RUNS, epsilon: float = 1.0) -> tuple[int, Array]:
-    """How many of the runs were released, and the median errors of those."""
+    """Count the runs that were released, and compute the median errors of those."""
     request = asked(n, truth.n_components, truth.n_features, epsilon=epsilon)
     plan = plan_for(request).plan
     errors = []
@@ -61,7 +61,7 @@ def studied(truth: Mixture, n: int, runs: int = RUNS, epsilon: float = 1.0) -> t
 
 
 def bound(truth: Mixture, n: int) -> Array:
-    """Median errors of the best estimate without privacy, by the information in n rows."""
+    """Compute median errors of the best estimate without noise, by the information in n rows."""
     rows, mass = points_of(truth, 1 << 16)
     seen = scores(truth, rows)
     information = n * (seen.T * mass) @ seen
@@ -69,11 +69,11 @@ def bound(truth: Mixture, n: int) -> Array:
     width = len(information) // truth.n_components
     common = np.zeros(len(information))
     common[::width] = truth.weights
-    return np.array(expected_errors(information + n * np.outer(common, common), truth.weights))
+    return median_worst_errors(information + n * np.outer(common, common), truth.weights)
 
 
 def without_privacy(truth: Mixture, n: int, runs: int) -> Array:
-    """Median errors of EM on the same rows."""
+    """Compute median errors of EM, without noise, on the same rows."""
     fits = (EM(truth.n_components).fit(truth.sample(n, rng=9_000 + s), rng=s) for s in range(runs))
     return np.asarray(np.median([worst_errors(fit, truth) for fit in fits], axis=0))
 
@@ -113,7 +113,7 @@ def test_overlap(name: str) -> None:
 @pytest.mark.parametrize(("n", "runs", "times"), [(10**5, 10, 1.6), (10**6, 5, 1.2)])
 @pytest.mark.parametrize("name", SHAPES)
 def test_other_shapes_against_em(name: str, n: int, runs: int, times: float) -> None:
-    """On average over some mixtures; none may be far off."""
+    """Compare with EM on average over some mixtures; none may be far off."""
     k, d = SHAPES[name]
     ratios = []
     for number in range(MIXTURES if k > 1 else 1):

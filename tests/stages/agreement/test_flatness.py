@@ -1,4 +1,4 @@
-"""Fits too nearly flat to compute with: found by themselves alone, and befriended by nobody."""
+"""Fits too nearly flat to compute with: each is found from itself alone, and has no friends."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_a_failed_fit_is_not_judged() -> None:
 def test_fits_too_flat_to_compute_with_have_no_friends(condition: float, friends: bool) -> None:
     rng = np.random.default_rng(7)
     stage = LiftedMethod.shaped(31, 17, 29, 29, n_components=2, n_features=2)
-    pair = nb.flattened(nb.cloud(stage, 0.02, rng), condition)
+    pair = nb.flattened(nb.random_fits(stage, 0.02, rng), condition)
     counts = friend_counts(Mechanism(stage).distances(pair.first.batch()), stage.tau)
     assert (counts > 25).all() if friends else (counts == 0).all()
 
 
 def test_columns_in_different_units_are_not_flat() -> None:
     stage = LiftedMethod.shaped(31, 17, 29, 29, n_components=2, n_features=2)
-    pair = nb.cloud(stage, 0.02, np.random.default_rng(8))
+    pair = nb.random_fits(stage, 0.02, np.random.default_rng(8))
     units = np.array([1e9, 1e-9])
     scaled = pair.mapped(
         lambda fits: dataclasses.replace(
@@ -83,6 +83,6 @@ def test_the_papers_space_keeps_the_same_limit() -> None:
     stage = LiftedMethod.shaped(31, 17, 29, 29, n_components=2, n_features=2)
     space = PaperSpace(1.0, 1.0, 1.0)
     for condition, finite in ((1e5, True), (1e9, False)):
-        batch = nb.flattened(nb.cloud(stage, 0.02, rng), condition).first.batch()
+        batch = nb.flattened(nb.random_fits(stage, 0.02, rng), condition).first.batch()
         assert np.isfinite(space.distances(batch)).all() == finite
         assert np.isfinite(np.diagonal(space.distances(batch))).all() == finite

@@ -31,7 +31,7 @@ Parts = tuple[Array, Array, Array]
 def parts(
     rng: np.random.Generator, shape: tuple[int, ...], d: int, *, condition: float = 10.0
 ) -> Parts:
-    """Weights, means and factors of random components."""
+    """Draw weights, means and factors of random components."""
     turns = np.linalg.qr(rng.standard_normal((*shape, d, d)))[0]
     scales = np.exp(rng.uniform(-0.5 * np.log(condition), 0, size=(*shape, 1, d)))
     means = rng.standard_normal((*shape, d))
@@ -39,7 +39,7 @@ def parts(
 
 
 def moved(rng: np.random.Generator, here: Parts, step: float) -> Parts:
-    """Components about `step` away from those given."""
+    """Move components by about `step`."""
     w, m, f = here
     d = m.shape[-1]
     noise = rng.standard_normal((*m.shape, 1))
@@ -51,7 +51,7 @@ def moved(rng: np.random.Generator, here: Parts, step: float) -> Parts:
 
 
 def exact_distance(first: Array, second: Array) -> float:
-    """From roots taken as exact, in 60 digits."""
+    """Compute the distance from roots taken as exact, in 60 digits."""
     with mpmath.workdps(60):
         N = mpmath.matrix(first.tolist()) ** -1 * mpmath.matrix(second.tolist())
         values = mpmath.eigsy(N * N.T, eigvals_only=True)
@@ -59,7 +59,7 @@ def exact_distance(first: Array, second: Array) -> float:
 
 
 def exact_from_parts(first: Parts, second: Parts) -> float:
-    """From weights, means and factors taken as exact, in 60 digits."""
+    """Compute the distance from parts taken as exact, in 60 digits."""
     with mpmath.workdps(60):
         roots = []
         for w, m, f in (first, second):
@@ -256,7 +256,7 @@ def test_pairs_are_placed_on_their_side_of_a_radius(d: int, radius: float) -> No
     """At radii of its own too: a distance that is the radius, to the last bit, is computed."""
     batch = fits(d, 60, 1, d, step=radius / 2, strangers=0.2)
     exact = pairwise_lifted(batch)
-    inside, told = 0, 0
+    inside, stood_in = 0, 0
     for r in (radius, float(np.median(exact)), float(exact[3, 7]), float(exact[0, 59])):
         placed = pairwise_lifted(batch, around=r)
         assert np.array_equal(placed <= r, exact <= r)
@@ -266,9 +266,9 @@ def test_pairs_are_placed_on_their_side_of_a_radius(d: int, radius: float) -> No
         # what is not the distance itself stands for one that is clear of the radius
         assert (np.abs(exact[other] / r - 1) >= 1e-3).all()
         inside += int(np.count_nonzero(placed <= r))
-        told += int(np.count_nonzero(other))
+        stood_in += int(np.count_nonzero(other))
     assert inside > 4 * 60
-    assert told > 0
+    assert stood_in > 0
 
 
 def test_fits_that_cannot_be_compared_are_not_placed_either() -> None:
@@ -445,8 +445,8 @@ def test_mean_of_one_is_itself() -> None:
     assert bound < 1e-13
 
 
-def test_a_mean_that_cannot_be_reached_is_told_by_its_bound() -> None:
-    """It is computed after a private test, so whether it succeeds must not hang on the data."""
+def test_the_bound_shows_a_mean_that_cannot_be_reached() -> None:
+    """A mean is computed after the test has passed: whether it succeeds must not depend on data."""
     U = cloud(33, 5, 2, 0.5)
     root, bound = karcher_mean(U, np.ones(5), tolerance=1e-17)
     assert 1e-17 < bound < 1e-12

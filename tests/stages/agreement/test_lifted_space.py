@@ -1,4 +1,4 @@
-"""The lifted space: what it compares, averages and masks, and that nobody else has a say."""
+"""The lifted space: what it compares, averages and masks, from two fits alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from privgmm.arrays import Array
 from privgmm.audit.rounding import exact_distance
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture, MixtureBatch, cholesky_of_root
+from privgmm.privacy.curves import lifted_mask_curve
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.agreement.algorithm_1 import settled_distances
 from privgmm.stages.agreement.lifted_geometry import karcher_mean, lift, lifted_distance, unlift
@@ -21,7 +22,7 @@ from privgmm.stages.agreement.lifted_space import LiftedSpace, blurred_pairs, me
 def scattered(
     t: int, k: int, d: int, *, scale: float = 0.05, apart: float = 8.0, seed: int = 0
 ) -> MixtureBatch:
-    """Fits around one truth with components `apart` deviations apart."""
+    """Draw fits around one truth with components `apart` deviations apart."""
     rng = np.random.default_rng(seed)
     fits = []
     for _ in range(t):
@@ -191,7 +192,7 @@ def test_far_from_the_origin_nothing_is_lost() -> None:
 
 
 def test_mask_has_the_law_of_the_lifted_formula() -> None:
-    """Masked from an anchor or from the origin: the same law of the lifted matrix."""
+    """Masked from an anchor or from the origin, lifted matrices have one law."""
     anchored = scattered(3, 1, 2, seed=8)
     space = LiftedSpace(0.2)
     item = space.representative(anchored, np.ones(3), 1)
@@ -230,9 +231,21 @@ def test_bad_clearance(clearance: float) -> None:
         LiftedSpace(0.1, clearance=clearance)
 
 
+@pytest.mark.parametrize("reach", [0.0, 22.0, 510.0, np.inf, np.nan])
+def test_bad_reach(reach: float) -> None:
+    with pytest.raises(InvalidInput, match="reach must be positive and finite and below 22"):
+        LiftedSpace(0.1, reach=reach)
+
+
+def test_the_widest_reach_is_where_prices_end() -> None:
+    """A mean's tolerance alone moves the mask farther than any order of the curve can price."""
+    prices = [lifted_mask_curve(2 * mean_tolerance(reach), 0.1, 2) for reach in (21.0, 22.0)]
+    assert [bool(np.isfinite(price.values).any()) for price in prices] == [True, False]
+
+
 @pytest.mark.parametrize("d", [1, 3])
 def test_components_of_any_two_scales_have_a_mean(d: int) -> None:
-    """The ratio of the two overflows; every block agrees, so an error would tell of the rows."""
+    """The ratio of the two overflows; every block agrees, so an error would reveal the rows."""
     scales = np.array([1e-180, 1e140])
     rng = np.random.default_rng(d)
     fits = [

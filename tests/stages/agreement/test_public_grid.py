@@ -36,6 +36,7 @@ from privgmm.stages.agreement.public_grid import (
     misrounding_chance,
     noise_bits,
 )
+from privgmm.stages.agreement.stage import Agreement
 
 
 def seeded(seed: int = 0) -> SeededNoise:
@@ -44,7 +45,7 @@ def seeded(seed: int = 0) -> SeededNoise:
 
 @dataclasses.dataclass
 class Scripted:
-    """Draws what it was told to draw, one array after the other."""
+    """A source that gives prepared arrays, one after the other."""
 
     draws: Iterator[Array]
 
@@ -56,7 +57,7 @@ class Scripted:
 
 
 def shapes(n: int, d: int, rng: np.random.Generator, condition: float = 1.0) -> Array:
-    """Lower factors whose columns have very different units, correlated as asked for."""
+    """Make lower factors whose columns have very different units, correlated by request."""
     low = np.tril(rng.standard_normal((n, d, d)), -1) * condition
     low[:, np.arange(d), np.arange(d)] = 0.5 + rng.random((n, d))
     return np.asarray(low * 10.0 ** rng.integers(-3, 4, (n, d, 1)), dtype=np.float64)
@@ -122,7 +123,7 @@ def test_the_lifted_mask_is_its_formula(d: int, condition: float) -> None:
 
 
 def published_cells(shown: Gridded) -> list[list[Fraction]]:
-    """Every number that is shown, in units of its grid."""
+    """Return every published number in units of its grid."""
     cells = []
     for mean, factor in zip(shown.means, shown.factors, strict=True):
         powers = [Fraction(2) ** (math.frexp(width)[1] - 1) for width in np.diagonal(factor)]
@@ -175,12 +176,12 @@ def test_nearly_flat_components_move_as_little_as_round_ones() -> None:
 
 
 def floating_mean(mean: float, width: float, eta: float, g: Array) -> Array:
-    """R_Mean in floating point (d = 1), as `PaperSpace.mask` used to publish it."""
+    """Compute R_Mean in floating point (d = 1), as `PaperSpace.mask` used to publish it."""
     return np.asarray(mean + eta * (width * g), dtype=np.float64)
 
 
 def reachable(value: float, mean: float, width: float, eta: float) -> bool:
-    """Whether any floating-point noise makes `floating_mean` give this very number."""
+    """Decide whether some floating-point noise makes `floating_mean` give this very number."""
     centre = (value - mean) / (eta * width)
     near = centre + np.arange(-400, 401) * np.spacing(abs(centre))
     return bool((floating_mean(mean, width, eta, near) == value).any())
@@ -202,7 +203,7 @@ def fractions(matrix: Any) -> list[list[Fraction]]:
 def exact_noise(
     shown: list[list[Fraction]], root: list[list[Fraction]], eta: Fraction
 ) -> list[list[Fraction]]:
-    """The G with ``root (I + eta G) = shown``, both lower triangular."""
+    """Solve ``root (I + eta G) = shown`` for G, both lower triangular."""
     p = len(root)
     found = [[Fraction(0)] * p for _ in range(p)]
     for j in range(p):
@@ -212,8 +213,8 @@ def exact_noise(
     return [[(x - (i == j)) / eta for j, x in enumerate(row)] for i, row in enumerate(found)]
 
 
-def told(noise: list[list[Fraction]], bits: int) -> tuple[WholeArray, int]:
-    """Noise on the lattice that the code draws from."""
+def on_lattice(noise: list[list[Fraction]], bits: int) -> tuple[WholeArray, int]:
+    """Return noise on the lattice that the code draws from."""
     unit = bits + 60
     whole = [[round(x * 2**unit) for x in row] for row in noise]
     return np.array(whole, dtype=np.object_)[None], unit
@@ -255,7 +256,9 @@ def test_every_output_of_the_lifted_mask_could_have_come_from_the_neighbour(
         root = [[own * r11, Fraction(0)], [own * (centre * r11 + low * r01), own * low * r00]]
         noise = exact_noise(wanted, root, Fraction(eta))
         with monkeypatch.context() as patch:
-            patch.setattr(public_grid, "fine_normal", lambda *_, noise=noise: told(noise, bits))
+            patch.setattr(
+                public_grid, "fine_normal", lambda *_, noise=noise: on_lattice(noise, bits)
+            )
             again = mask(two, 0)
         assert np.array_equal(again.means, shown.means)
         assert np.array_equal(again.factors, shown.factors)
@@ -282,15 +285,15 @@ def test_every_output_of_algorithm_2_could_have_come_from_the_neighbour(
         first = gaps[0] / low[0][0]
         steps = [first, (gaps[1] - low[1][0] * first) / low[1][1]]
         place = [[step / Fraction(0.25) for step in steps]]
-        told_now = iter([told([[Fraction(0)]], bits), told(shape, bits), told(place, bits)])
+        draws = iter([on_lattice(one, bits) for one in ([[Fraction(0)]], shape, place)])
 
         def scripted(
             _: object,
             shape: tuple[int, ...],
             __: int,
-            told_now: Iterator[tuple[WholeArray, int]] = told_now,
+            draws: Iterator[tuple[WholeArray, int]] = draws,
         ) -> tuple[WholeArray, int]:
-            whole, unit = next(told_now)
+            whole, unit = next(draws)
             return whole.reshape(shape), unit
 
         with monkeypatch.context() as patch:
@@ -342,7 +345,7 @@ def test_the_noise_needed_grows_with_what_makes_rounding_hard() -> None:
     [(0.0, 1e-300), (1.7e308, 1.0), (-1e308, 1e300), (1e-320, 1e-5), (1e200, 1e-9)],
 )
 def test_nothing_raises_however_large_or_small_the_numbers(mean: float, width: float) -> None:
-    """After the test has passed there must be an outcome, whatever was agreed on."""
+    """After the test has passed there must be an outcome, for any mixture agreed on."""
     item = Anchored(np.array([1.0]), np.array([[mean]]), np.array([[[width]]]), np.eye(2)[None])
     for seed in range(3):
         with np.errstate(over="ignore"):
@@ -381,7 +384,7 @@ def test_the_chance_of_misrounding_is_part_of_the_price(method: str) -> None:
             method, epsilon=1.0, delta=1e-6, alpha=0.5, n_components=2, n_features=2, n_blocks=200
         )
     )
-    stage = plan.agreement
+    stage = plan.stage(Agreement)
     size = 2 if method in ("paper", "tight") else 3
     assert stage.misrounding == misrounding_chance(stage.n_components, size) > 0
     price = stage.price()

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from privgmm.errors import InvalidInput
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
@@ -40,7 +39,7 @@ def test_the_first_band_holds_the_block_that_is_picked(test: PrivateTest, spread
 
 @TESTS
 @pytest.mark.parametrize("spread", [0.05, 0.3, 0.45, 5.0])
-def test_the_statistic_is_told_as_it_is(test: PrivateTest, spread: float) -> None:
+def test_the_statistic_is_shown_as_it_is(test: PrivateTest, spread: float) -> None:
     verdict = test.examine(_distances(spread), rng=1)
     reading = test.read_votes(verdict.counts)
     assert reading.numbers[0].label == test.words.letter
@@ -70,12 +69,6 @@ def test_what_passes_in_the_law_is_the_chance_to_pass(spread: float) -> None:
         chance = float(np.trapezoid(law.heights[inside], law.values[inside]))
         assert not law.whole
         assert chance == pytest.approx(large.pass_probability(counts), abs=0.01)
-
-
-def test_only_gaussian_noise_has_a_gaussian_scale() -> None:
-    assert EXACT.gaussian_scale == EXACT.sigma
-    with pytest.raises(InvalidInput, match="truncated Laplace"):
-        _ = PAPER.gaussian_scale
 
 
 @TESTS

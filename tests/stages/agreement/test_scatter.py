@@ -32,7 +32,7 @@ WEIGHTS = np.array([0.3, 0.7])
 
 
 def fitted_blocks(t: int, s: int, d: int, seed: int) -> BlockErrors:
-    """Maximum-likelihood fits of labelled standard normal rows, as errors."""
+    """Fit labelled standard normal rows by maximum likelihood; returns the errors."""
     rng = np.random.default_rng(seed)
     weights, means = np.empty((t, 2)), np.empty((t, 2, d))
     covariances = np.empty((t, 2, d, d))
@@ -48,7 +48,7 @@ def fitted_blocks(t: int, s: int, d: int, seed: int) -> BlockErrors:
 
 
 def as_batch(errors: BlockErrors) -> MixtureBatch:
-    """Mixtures with these errors around two standard components far apart."""
+    """Make mixtures with these errors around two standard components far apart."""
     t, _, d = errors.means.shape
     centres = np.stack([np.zeros(d), np.full(d, 1e3)])
     return MixtureBatch(

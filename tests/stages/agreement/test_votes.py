@@ -28,7 +28,7 @@ def as_distances(friends: BoolArray) -> Array:
 
 
 def random_friends(rng: np.random.Generator, t: int) -> BoolArray:
-    """A symmetric friend graph of any density; some blocks have no fit, not even a self."""
+    """Draw a symmetric friend graph of any density; some blocks have no fit and no friends."""
     upper = np.triu(rng.random((t, t)) < rng.choice([0.3, 0.6, 0.8, 0.95, 1.0]), 1)
     exists = rng.random(t) < 0.9
     friends = upper | upper.T | np.eye(t, dtype=bool)
@@ -36,7 +36,7 @@ def random_friends(rng: np.random.Generator, t: int) -> BoolArray:
 
 
 def with_block_replaced(friends: BoolArray, block: int, row: BoolArray) -> BoolArray:
-    """Friends of `block` become `row`; a False at its own place removes the fit altogether."""
+    """Replace the friends of `block` by `row`; a False at its own place removes the fit."""
     other = friends.copy()
     exists = friends.diagonal().copy()
     new = row & exists if row[block] else np.zeros_like(row)
@@ -190,7 +190,7 @@ def test_no_core_never_passes_whatever_the_noise() -> None:
     np.fill_diagonal(strangers, 0.0)
 
     class Generous(SeededNoise):
-        def discrete_gaussian(self, sigma: float, size: int) -> IntArray:  # noqa: ARG002
+        def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
             return np.full(size, 10**6)
 
     verdict = test.examine(strangers, rng=Generous(np.random.default_rng(0)))

@@ -28,7 +28,7 @@ from privgmm.stages.refinement.noisy_moments import (
 
 
 def test_forecast_without_privacy_is_the_sampling_error() -> None:
-    """Against simulated sample means and covariances of the smallest component."""
+    """The forecast agrees with simulated sample means and covariances of the smallest component."""
     n, d = 20_000, 3
     weights = component_weights(2, 0.3)
     forecast = forecast_error(n, weights, d, None)
@@ -65,7 +65,7 @@ def test_a_refinement_uses_the_rest_of_the_budget() -> None:
 
 @pytest.mark.parametrize("d", [1, 3])
 def test_the_error_of_one_gaussian_is_that_of_its_sample_moments(d: int) -> None:
-    """Against medians of simulated sample means and covariances."""
+    """The forecast agrees with medians of simulated sample means and covariances."""
     n = 5_000
     rng = np.random.default_rng(1)
     lengths = []
@@ -86,10 +86,10 @@ def test_errors_do_not_depend_on_units() -> None:
 
 @pytest.mark.parametrize("separation", [2.0, 4.0])
 def test_the_information_is_that_of_the_solver(separation: float) -> None:
-    """What refinement itself says of its moments when it starts at the truth."""
+    """The forecast's information is the solver's own when that starts at the truth."""
     n, radius, noise = 10**5, 4.0, np.full(6, 100.0)
     mixture = random_mixture(2, 2, separation=separation, weights=[0.3, 0.7], rng=3)
-    told = moment_information(mixture, radius, noise, n, winsorised_features)
+    forecast = moment_information(mixture, radius, noise, n, winsorised_features)
     solved = solve_moments(
         mixture,
         np.zeros((2, 6)),
@@ -105,15 +105,18 @@ def test_the_information_is_that_of_the_solver(separation: float) -> None:
     again = solved.information + n * np.outer(common, common)
     mine, theirs = (
         worst_component_error(np.asarray(np.linalg.inv(one)), mixture.weights)
-        for one in (told.noisy, again)
+        for one in (forecast.noisy, again)
     )
     assert mine == pytest.approx(theirs, rel=0.12)
     # noise takes information away, in every direction
-    assert np.linalg.eigvalsh(told.exact - told.noisy).min() > -1e-6 * np.abs(told.exact).max()
+    assert (
+        np.linalg.eigvalsh(forecast.exact - forecast.noisy).min()
+        > -1e-6 * np.abs(forecast.exact).max()
+    )
 
 
 def test_overlap_is_part_of_the_error() -> None:
-    """Far apart it is that of the formula without overlap; near each other it is far larger."""
+    """Far apart the error is that of the formula without overlap; near each other far larger."""
     step = Refinement((10.0,), (4.0,))
     far, fair, near = (
         refined_error(random_mixture(2, 2, separation=s, rng=4), 1e5, step) for s in (8.0, 4.0, 2.0)

@@ -11,7 +11,7 @@ from privgmm.learners.em import EM
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
 from privgmm.stages.refinement.noisy_em import NoisyEM, averaging
-from privgmm.stages.refinement.winsorised import Moments
+from privgmm.stages.refinement.winsorised import WinsorisedMoments
 
 TRUTH = Mixture(
     [0.35, 0.65], [[-2.0, 0.0], [2.0, 0.5]], [[[0.6, 0.2], [0.2, 0.4]], [[1.0, -0.3], [-0.3, 0.8]]]
@@ -24,7 +24,7 @@ def run(multiplier: float, *, seed: int = 0, radius: float = 4.5, steps: int = 1
     em = NoisyEM(
         ArrayPeople.of(ROWS),
         START,
-        Moments(radius),
+        WinsorisedMoments(radius),
         multiplier=multiplier,
         source=noise_source(np.random.default_rng(seed)),
     )
@@ -55,7 +55,7 @@ def test_no_noise_can_blow_it_up(multiplier: float) -> None:
 
 
 def test_the_last_steps_are_averaged() -> None:
-    """With as much noise per step, averaging brings the answer nearer."""
+    """With equal noise per step, averaging brings the answer nearer."""
     errors = {}
     for averaged in (0, 6):
         found = []
@@ -63,7 +63,7 @@ def test_the_last_steps_are_averaged() -> None:
             em = NoisyEM(
                 ArrayPeople.of(ROWS),
                 START,
-                Moments(3.5),
+                WinsorisedMoments(3.5),
                 multiplier=60.0,
                 source=noise_source(np.random.default_rng(seed)),
             )

@@ -35,7 +35,7 @@ RADIUS = 2.5
 
 
 def plain_sums(rows: Array, public: Mixture, radius: float) -> Array:
-    """The definition, written out with NumPy."""
+    """Compute the moments by their definition, in NumPy."""
     d = public.n_features
     shares = np.exp(public.log_joint(rows) - public.log_density(rows)[:, None])
     sums = []
@@ -56,7 +56,7 @@ UNIT = 2.0**30
 
 
 def integers(rows: Array, public: Mixture, radius: float, member: IntArray | None = None) -> Array:
-    """What the code sums, in units of the moments themselves."""
+    """Return what the code sums, in units of the moments themselves."""
     all_of_them = ArrayPeople.of(rows, member)
     plan = Refinement((1.0,), (radius,), SCALES)
     sums = cut_sums(all_of_them, public, radius, SCALES, UNIT)
@@ -66,7 +66,7 @@ def integers(rows: Array, public: Mixture, radius: float, member: IntArray | Non
 def scaled(
     rows: Array, public: Mixture, radius: float, scales: tuple[float, float, float]
 ) -> Array:
-    """A row's contribution in the units in which sensitivity is measured."""
+    """Compute a row's contribution in the units in which sensitivity is measured."""
     sums = cut_sums(ArrayPeople.of(rows), public, radius, scales, UNIT)
     return np.asarray(sums / UNIT * math.hypot(*scales), dtype=np.float64)
 
@@ -95,15 +95,15 @@ def test_sums_are_the_same_integers_for_any_order_and_division(
     rows = PUBLIC.sample(1_000, rng=1)
     member = np.random.default_rng(0).integers(300, size=1_000)
     order = np.random.default_rng(1).permutation(1_000)
-    for who in (None, member):
-        whole = integers(rows, PUBLIC, RADIUS, who)
-        turned = None if who is None else who[order]
+    for owner in (None, member):
+        whole = integers(rows, PUBLIC, RADIUS, owner)
+        turned = None if owner is None else owner[order]
         assert np.array_equal(integers(rows[order], PUBLIC, RADIUS, turned), whole)
-        assert np.array_equal(integers(np.asfortranarray(rows), PUBLIC, RADIUS, who), whole)
+        assert np.array_equal(integers(np.asfortranarray(rows), PUBLIC, RADIUS, owner), whole)
         with monkeypatch.context() as patch:
             patch.setattr(people, "_FEWEST_PER_THREAD", 7)
             patch.setattr("os.cpu_count", lambda: 13)
-            assert np.array_equal(integers(rows, PUBLIC, RADIUS, who), whole)
+            assert np.array_equal(integers(rows, PUBLIC, RADIUS, owner), whole)
 
 
 @pytest.mark.parametrize("far", [1e3, 1e12, 1e160, 1e308])
@@ -203,14 +203,15 @@ def test_a_person_weighs_as_one_however_many_rows() -> None:
         assert np.linalg.norm(one.astype(np.float64)) <= UNIT + 2 * math.sqrt(one.size)
     # repeating all of a person's rows changes nothing
     twice = np.repeat(many, 2, axis=0)
-    nobody = np.zeros(1_000, dtype=np.int64)
+    owner = np.zeros(1_000, dtype=np.int64)
     assert np.array_equal(
-        integers(twice, PUBLIC, RADIUS, nobody), integers(many, PUBLIC, RADIUS, nobody[:500])
+        integers(twice, PUBLIC, RADIUS, owner),
+        integers(many, PUBLIC, RADIUS, owner[:500]),
     )
 
 
 def test_noise_is_added_to_integers_once_and_within_the_price() -> None:
-    """Every draw of both steps on neighbouring rows and persons, as a wiretap hears it."""
+    """Every draw of both steps on neighbouring rows and persons is recorded and priced."""
     stage = Refinement((2.0, 3.0), (RADIUS, RADIUS))
     public = Mixture([1.0], [[0.0]], [[[1.0]]])
     rows = np.random.default_rng(4).standard_normal((300, 1))
@@ -228,13 +229,13 @@ def test_noise_is_added_to_integers_once_and_within_the_price() -> None:
 def test_the_noise_is_as_wide_as_its_parameter_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """The secure sampler, through the real code: a tenth less noise would show."""
     stage = Refinement((40.0,), (RADIUS,))
-    # far from everybody: sums of nothing but noise
+    # far from all rows: sums of nothing but noise
     public = Mixture(np.full(300, 1 / 300), np.full((300, 2), 1e9), [np.eye(2)] * 300)
     heard: list[Array] = []
 
-    def listen(public: Mixture, target: Array, *args: Any) -> refinement.Solution:
+    def listen(public: Mixture, target: Array, *args: Any) -> refinement.MomentSolution:
         heard.append(2 * target / stage.deviations(0, 2))
-        return refinement.Solution(public, True, np.eye(1))
+        return refinement.MomentSolution(public, True, np.eye(1))
 
     monkeypatch.setattr(refinement, "solve_moments", listen)
     refine(ArrayPeople.of(np.zeros((2, 2))), public, stage, rng=SecureNoise())

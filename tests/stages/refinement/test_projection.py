@@ -1,4 +1,4 @@
-"""Rich mixtures, their projections, and a vote that is as private as it says."""
+"""Rich mixtures, their projections, and a vote that costs no more than its price."""
 
 from __future__ import annotations
 

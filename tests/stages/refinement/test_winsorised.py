@@ -13,7 +13,7 @@ from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
 from privgmm.stages.refinement.noisy_moments import winsorised_features
 from privgmm.stages.refinement.winsorised import (
-    Moments,
+    WinsorisedMoments,
     noisy_moments_of,
     variance_kept,
     winsorised_sums,
@@ -22,7 +22,7 @@ from privgmm.stages.refinement.winsorised import (
 PUBLIC = Mixture(
     [0.3, 0.7], [[-2.0, 0.0], [2.0, 1.0]], [[[1.0, 0.3], [0.3, 0.5]], [[2.0, -0.4], [-0.4, 1.0]]]
 )
-MOMENTS = Moments(2.5)
+MOMENTS = WinsorisedMoments(2.5)
 
 
 def sums_of(rows: Array, member: IntArray | None = None) -> tuple[IntArray, float]:
@@ -30,7 +30,7 @@ def sums_of(rows: Array, member: IntArray | None = None) -> tuple[IntArray, floa
 
 
 def test_the_sums_are_those_of_the_features() -> None:
-    """Against the plain formula, which the solver uses too."""
+    """Sums agree with the plain formula, which the solver uses too."""
     rows = PUBLIC.sample(3_000, rng=1) * 1.5
     sums, unit = sums_of(rows)
     seen, _ = winsorised_features(rows, PUBLIC, MOMENTS.radius)
@@ -52,7 +52,7 @@ def test_the_same_integers_for_any_order_and_number_of_threads() -> None:
 
 
 def contribution(person: Array) -> Array:
-    """What one person gives, as a vector of integers over the unit."""
+    """Return what one person gives, as a vector of integers over the unit."""
     sums, unit = winsorised_sums(one_person(person), PUBLIC, MOMENTS)
     return np.asarray(sums.ravel() / unit)
 

@@ -16,7 +16,7 @@ from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
 from privgmm.stages.sketch.agreement_frame import FrameAgreement, PreparedFrame
 from privgmm.stages.sketch.frame import Frame
-from privgmm.stages.stage import Bottom, Drawn, Work
+from privgmm.stages.stage import Bottom, Drawn, StageView, Work
 
 STAGE = FrameAgreement(
     n_components=1,
@@ -44,7 +44,7 @@ def frame_of(rows: Array, seed: int = 5) -> Frame:
 def test_shifted_and_scaled_rows_have_the_shifted_and_scaled_frame(
     scale: Array | float, shift: float
 ) -> None:
-    """Same seeds: the public grid is so fine that no unit of a column shows."""
+    """With equal seeds, the public grid is so fine that no unit of a column shows."""
     plain, moved = frame_of(ROWS), frame_of(ROWS * scale + shift)
     assert moved.root / plain.root == pytest.approx(
         np.broadcast_to(np.reshape(np.broadcast_to(scale, 2), (2, 1)), (2, 2)), rel=1e-6
@@ -66,7 +66,7 @@ PART = dataclasses.replace(STAGE, rows_per_block=6)
 
 
 def fits_of(rows: Array) -> tuple[IntArray, Array]:
-    """Which rows are dealt, and the fits of all blocks (t, 6)."""
+    """Return which rows are dealt, and the fits of all blocks (t, 6)."""
     source = SeededNoise(np.random.default_rng(5))
     work = Work(ArrayPeople.of(rows), source)
     found = PART.prepare(work, None).agreement
@@ -75,7 +75,7 @@ def fits_of(rows: Array) -> tuple[IntArray, Array]:
 
 
 def test_a_row_changes_its_own_block_or_none() -> None:
-    """Blocks of a part of the rows: which rows, is the same whatever the rows hold."""
+    """Blocks of a part of the rows: which rows they are does not depend on what rows hold."""
     positions, before = fits_of(ROWS)
     assert positions.shape == (60, 6)
     inside, outside = int(positions[17, 2]), int(np.setdiff1d(np.arange(900), positions)[100])
@@ -113,17 +113,20 @@ def test_a_part_too_small_for_a_fit_is_refused(rows: object) -> None:
         FrameAgreement.from_form(Form({**STAGE.to_dict(), "rows_per_block": rows}, "plan"), 1, 2)
 
 
+SEEN = StageView()
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Flat:
     """An agreement whose mask came out flat, beyond what coordinates can be made of."""
 
-    def draw(self, source: NoiseSource) -> Drawn:  # noqa: ARG002 - nothing is drawn
+    def draw(self, source: NoiseSource) -> Drawn:
         roots = [[[1.0, 0.0], [1.0, 1e-15]]]
-        return Drawn(Mixture.from_roots([1.0], [[0.0, 0.0]], roots), "seen")
+        return Drawn(Mixture.from_roots([1.0], [[0.0, 0.0]], roots), SEEN)
 
 
 def test_a_flat_frame_is_refused_and_does_not_raise() -> None:
     """Noise is drawn by then, and what is public decides."""
     drawn = PreparedFrame(Flat()).draw(SeededNoise(np.random.default_rng(0)))  # type: ignore[arg-type]  # a double
     assert isinstance(drawn.value, Bottom)
-    assert drawn.seen == "seen"
+    assert drawn.view is SEEN

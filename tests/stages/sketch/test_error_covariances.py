@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
+from privgmm.covariance_structures import structure_names
 from privgmm.mixture import Mixture
 from privgmm.stages.quadrature import points_of, scores
 from privgmm.stages.refinement.moment_law import moment_law
@@ -26,7 +27,7 @@ from privgmm.stages.sketch.fitting import Viewpoint, expected_information
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.nearest import nearest_mixture
 from privgmm.stages.sketch.private_sketch import PrivateSketch
-from privgmm.stages.sketch.structures import COVARIANCE_TYPES, structure_of
+from privgmm.stages.sketch.structures import structure_of
 
 FRAME = Frame([3.0, -1.0], [[2.0, 0.0], [0.5, 0.7]])
 MIXTURE = Mixture(
@@ -44,7 +45,7 @@ SILENT = MomentNoise(0.0, 0.0, 0.0)
 
 
 def sketch(noise: float) -> PrivateSketch:
-    """Only the frequencies, the noise and the number of rows matter here."""
+    """Make a sketch, of which frequencies, noise and number of rows matter here."""
     shape = SketchShape(12, 8, 0.8)
     return PrivateSketch(
         FRAME,
@@ -67,7 +68,7 @@ def inverse(matrix: Array) -> Array:
 
 
 def numbers(mixture: Mixture, covariance: Array) -> Array:
-    """All standard errors in one row."""
+    """Put all standard errors in one row."""
     errors = errors_in_data_units(FRAME, mixture, covariance)
     assert errors is not None
     return np.concatenate([errors.weights, errors.means.ravel(), errors.covariances.ravel()])
@@ -92,7 +93,7 @@ def test_a_sketch_that_is_all_noise_leaves_the_moments() -> None:
 
 
 def test_what_the_rows_do_not_tell_twice_is_not_counted_twice() -> None:
-    """Without noise sketch and moments tell the same: together no more than the rows do.
+    """Without noise sketch and moments hold equal information: together that of the rows.
 
     Informations added as if they were independent would claim to know more than that.
     """
@@ -105,7 +106,7 @@ def test_what_the_rows_do_not_tell_twice_is_not_counted_twice() -> None:
     assert (found < 1.1 * least).all()
 
 
-@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("covariance_type", structure_names())
 def test_projections_move_as_they_are_said_to(covariance_type: str) -> None:
     """Move the richer mixture along one coordinate after another and project it again."""
     structure = structure_of(covariance_type, FRAME)
@@ -155,7 +156,7 @@ def test_noise_adds_to_noisy_em() -> None:
     assert errors.weights == pytest.approx(1e-3 * np.full(2, np.hypot(0.3, 0.7)), rel=0.05)
 
 
-def test_errors_that_cannot_be_told_are_left_out() -> None:
+def test_errors_that_cannot_be_computed_are_left_out() -> None:
     """What was paid for must not be lost for want of an error."""
 
     def singular() -> Array:

@@ -44,7 +44,7 @@ def summed(
     threads: int | None = None,
     chunk_rows: int = 1 << 16,
 ) -> IntArray:
-    """The sums of rows in memory."""
+    """Sum rows in memory."""
     people = ArrayPeople.of(rows, member, threads=threads, chunk=chunk_rows)
     return feature_sums(people, frame, shape, scale=scale)
 
@@ -59,7 +59,7 @@ def skewed(d: int, seed: int = 0) -> Frame:
 def contribution(
     rows: Array, frame: Frame, shape: SketchShape, *, person: bool = False, scale: int = SCALE
 ) -> IntArray:
-    """What one row (1, d), or one person with these rows, adds to the sums."""
+    """Compute what one row (1, d), or one person with these rows, adds to the sums."""
     member = np.zeros(len(rows), dtype=np.int64) if person else None
     return summed(rows, frame, shape, scale=scale, member=member, threads=1).ravel()
 
@@ -70,7 +70,7 @@ def distance(one: IntArray, two: IntArray) -> float:
 
 
 def plain(rows: Array, frame: Frame, shape: SketchShape) -> Array:
-    """The definition, written out with NumPy: contributions (n, 2, D, L)."""
+    """Compute contributions (n, 2, D, L) by their definition, in NumPy."""
     first = shape.step / (2 * np.pi) * frame.to_frame(rows) @ shape.directions(frame).T
     turns = np.rint(first * features.ANGLES) / features.ANGLES
     angles = 2 * np.pi * (turns[:, :, None] * np.arange(1, shape.n_frequencies + 1))
@@ -229,7 +229,7 @@ def test_a_search_comes_near_and_does_not_pass(d: int) -> None:
 
 
 def wild_rows(d: int, rng: np.random.Generator, count: int) -> Array:
-    """Rows near, far, tiny, equal but for one bit, and beyond what angles can hold."""
+    """Draw rows near, far, tiny, equal but for one bit, and beyond what angles can hold."""
     near = rng.standard_normal((count, d))
     kinds = [
         near,
@@ -298,11 +298,11 @@ def test_replacing_one_row_among_many() -> None:
 
 
 class FlatWeights(SketchShape):
-    """The same frequencies, all of the same weight: the theorem is not about these."""
+    """A shape with equal weights at all frequencies, to which the theorem does not apply."""
 
     @functools.cached_property
     def amplitudes(self) -> Array:
-        """All alike."""
+        """Equal amplitudes."""
         return np.full(self.n_frequencies, (self.n_directions * self.n_frequencies) ** -0.5)
 
 

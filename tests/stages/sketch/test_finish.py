@@ -32,7 +32,7 @@ FOUR_COLUMNS = Mixture(
 THIN_INSIDE = Mixture(
     [0.3, 0.7], [np.full(4, -1.5), np.full(4, 1.5)], [0.02 * np.eye(4), np.eye(4)]
 )
-"""A cluster so thin that a sketch tells its width only roughly."""
+"""A cluster so thin that a sketch gives its width only roughly."""
 LEFT = 0.045
 """About what epsilon 1, delta 1e-6 leave."""
 
@@ -157,7 +157,7 @@ def test_rounded_columns_are_widened_and_said_to_be() -> None:
 
 
 def costs(rows: Array, k: int) -> tuple[bool, list[float], Finish]:
-    """Whether the fit explains the rows, the sigmas of all that the finish drew, and the stage."""
+    """Run a finish; returns whether the fit explains, the sigmas of all draws, and the stage."""
     source = Counting(10, [])
     data = first_sketch(rows, source)
     d = rows.shape[1]
@@ -178,17 +178,17 @@ def test_a_second_sketch_costs_what_the_stage_says() -> None:
     ("truth", "count"), [("placed", 1), ("coarse", 2)], ids=["one step", "two steps"]
 )
 def test_refinement_costs_what_the_stage_says(truth: str, count: int) -> None:
-    """One step, or two where the first fit is coarse: what is drawn composes to the stage's."""
+    """One step, or two where the first fit is coarse: all draws compose to the stage's price."""
     mixture = FOUR_COLUMNS if truth == "placed" else THIN_INSIDE
     explains, sigmas, stage = costs(mixture.sample(20_000, rng=2), 2)
     assert explains
     steps = refining_steps(4, 0.0 if truth == "placed" else 1.0)
     assert len(sigmas) == len(steps) == count
-    told = [
+    drawn = [
         2.0**30 * moments.sensitivity / sigma
         for sigma, (_, moments) in zip(sigmas, steps, strict=True)
     ]
-    spent = math.fsum(one**2 for one in told) * stage.multiplier**2
+    spent = math.fsum(one**2 for one in drawn) * stage.multiplier**2
     assert spent == pytest.approx(1, rel=1e-6)
     assert spent <= 1
     # and these are the sums that an audit attacks
@@ -197,7 +197,7 @@ def test_refinement_costs_what_the_stage_says(truth: str, count: int) -> None:
 
 
 def corners(n: int) -> Array:
-    """Eight clusters at the corners of a cube."""
+    """Draw eight clusters at the corners of a cube."""
     rng = np.random.default_rng(5)
     return np.sign(rng.normal(size=(n, 3))) + 0.2 * rng.normal(size=(n, 3))
 
@@ -217,15 +217,15 @@ def test_noisy_em_costs_what_the_stage_says(
     # at least the multiplier times the plain sensitivity, rounding on top: hardly any
     moments = 2.0**30 * math.sqrt(2) * math.hypot(0.4, 0.6, 1.0)
     of_steps = [moments / one for i, one in enumerate(sigmas) if i != steps]
-    told = sum(one**2 for one in of_steps) * stage.multiplier**2
-    assert told == pytest.approx(1 - vote, rel=1e-6)
-    assert told <= 1 - vote
+    spent = sum(one**2 for one in of_steps) * stage.multiplier**2
+    assert spent == pytest.approx(1 - vote, rel=1e-6)
+    assert spent <= 1 - vote
     # the vote's sensitivity is 2 sqrt(J) for J differences, of which there is at least one
     assert sigmas[steps] >= stage.part(vote) * 2.0**30 * 2
 
 
 def test_doubtful_fits_of_many_columns_are_not_believed() -> None:
-    """Four columns, few rows, no mixture: the sketch cannot tell, and its own fit is far off."""
+    """Four columns, few rows, no mixture: the misfit shows nothing, and the fit is far off."""
     rng = np.random.default_rng(3)
     base = rng.gamma(1.5, 1.0, (5_000, 2))
     rows = np.concatenate([base, base**1.5 + 0.05 * rng.normal(size=(5_000, 2))], axis=1)
@@ -277,7 +277,7 @@ def test_persons_weigh_alike() -> None:
 
 @pytest.mark.parametrize("shrink", [0.02, 0.05])
 def test_a_frame_that_collapsed_is_refused_and_not_believed(shrink: float) -> None:
-    """Waves wrap around in it: any fit would be wrong, and nothing else would tell."""
+    """Waves wrap around in it: any fit would be wrong, and nothing else would show it."""
     rows = TRUTH.sample(20_000, rng=20)
     source = noise_source(21)
     factor = shrink * np.linalg.cholesky(np.cov(rows.T))
@@ -311,7 +311,7 @@ def test_an_open_number_of_components_is_chosen_and_then_finished(truth: Mixture
     if d > 3:
         assert found.mixture == fixed.mixture
     else:
-        # whoever has the sketch finds the same mixture
+        # anyone who has the sketch finds the same mixture
         assert found.mixture == found.sketch.choose(4).mixture
 
 

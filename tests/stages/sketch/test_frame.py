@@ -24,7 +24,7 @@ def seeded(seed: int) -> SeededNoise:
 
 
 def masked(d: int, rng: np.random.Generator, shear: float = 1.0) -> tuple[Array, Array]:
-    """A location and a lower factor with columns of very different units, correlated by `shear`."""
+    """Draw a location and a factor, columns in very different units, correlated by `shear`."""
     units = 10 ** rng.uniform(-6, 6, d)
     low = np.tril(shear * rng.standard_normal((d, d)), -1) + np.diag(rng.uniform(0.3, 3, d))
     return units * rng.normal(0, 100, d), units[:, None] * low
@@ -144,7 +144,7 @@ def test_publishing_moves_a_frame_by_less_than_a_hundredth_of_itself(d: int, she
 
 
 def test_rounding_each_entry_by_itself_would_move_it_far() -> None:
-    """Why what is rounded above is made good below."""
+    """What is rounded in one row has to be corrected in those below."""
     low = np.array([[1.003, 0.0], [1e5, 1.0]])
     plain = np.array([[1.0, 0.0], [1e5, 1.0]])
     assert np.linalg.norm(np.linalg.solve(low, plain) - np.eye(2), 2) > 100

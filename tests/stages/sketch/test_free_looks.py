@@ -18,7 +18,7 @@ from privgmm.data.people import ArrayPeople
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.frame import Frame, random_rotation
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 def frame_of(truth: Mixture, seed: int) -> Frame:
-    """About as wide as the rows, a little too wide."""
+    """Make a frame about as wide as the rows, a little too wide."""
     mean = truth.weights @ truth.means
     gaps = truth.means - mean
     spread = truth.covariances + gaps[:, :, None] * gaps[:, None, :]
@@ -53,7 +53,7 @@ def frame_of(truth: Mixture, seed: int) -> Frame:
 
 
 def sketched(case: Case, seed: int, *, share: float = 1.0) -> PrivateSketch:
-    """A sketch that takes this share of what the frame leaves."""
+    """Take a sketch for this share of what the frame leaves."""
     rows, source = case.truth.sample(case.n_rows, rng=10_000 + seed), noise_source(seed)
     d = case.truth.n_features
     stage = Sketch(SketchShape.default(d), (share * LEFT) ** -0.5, case.n_rows, d)
@@ -63,7 +63,7 @@ def sketched(case: Case, seed: int, *, share: float = 1.0) -> PrivateSketch:
 
 
 def released(case: Case, seed: int) -> Published:
-    """Sketch and finish: a second sketch, or refinement."""
+    """Release by sketch and finish: a second sketch, or refinement."""
     rows, source = case.truth.sample(case.n_rows, rng=10_000 + seed), noise_source(seed)
     d, n = case.truth.n_features, case.n_rows
     shape = SketchShape.default(d)
@@ -78,7 +78,7 @@ def released(case: Case, seed: int) -> Published:
 def random_case(
     seed: int, *, least_rows: int, least: float, most: float, fewest: int = 1, thinnest: float = 0.0
 ) -> Case:
-    """Up to five components in one to five columns, of random shapes and weights.
+    """Draw up to five components in one to five columns, of random shapes and weights.
 
     None of them is thinner than `thinnest` times the frame.
     """
@@ -103,26 +103,26 @@ def random_case(
 
 
 def false_alarm(seed: int) -> float:
-    """The misfit of the right number of components."""
+    """Compute the misfit of the right number of components."""
     case = random_case(seed, least_rows=5_000, least=1.5, most=5.0)
     return sketched(case, seed).fit(case.truth.n_components).misfit
 
 
 def wrong_number(seed: int) -> float:
-    """The misfit of one component too few, at 50,000 rows and a separation of three."""
+    """Compute the misfit of one component too few, at 50,000 rows and a separation of three."""
     case = random_case(seed, least_rows=50_000, least=3.0, most=3.0, fewest=2, thinnest=RESOLVED)
     few = case.truth.n_components - 1
     return sketched(case._replace(n_rows=50_000), seed).fit(few).misfit
 
 
 def right_choice(seed: int) -> tuple[int, int]:
-    """How many components there are, and how many are chosen."""
+    """Return how many components there are, and how many are chosen."""
     case = random_case(seed, least_rows=20_000, least=3.0, most=6.0, thinnest=RESOLVED)
     return case.truth.n_components, sketched(case, seed).choose().n_components
 
 
 def in_standard_errors(found: Mixture, errors: StandardErrors, truth: Mixture) -> list[Array]:
-    """Errors of weights, means and covariances in units of the stated ones."""
+    """Compute errors of weights, means and covariances in units of the stated ones."""
     orders = itertools.permutations(range(truth.n_components))
     order = list(
         min(orders, key=lambda o: float(np.sum((found.means[list(o)] - truth.means) ** 2)))
@@ -137,7 +137,7 @@ def in_standard_errors(found: Mixture, errors: StandardErrors, truth: Mixture) -
 
 
 def covered(case: Case, runs: range) -> Array:
-    """Share of nominal 95 % intervals that hold the truth: weights, means, covariances."""
+    """Count the share of 95 % intervals that hold the truth: weights, means, covariances."""
     kinds: tuple[list[BoolArray], ...] = ([], [], [])
     for seed in runs:
         published = released(case, seed)
@@ -208,7 +208,7 @@ def test_the_picture_of_the_problem() -> None:
 
 
 def coarse_variation(values: Array, curve: DensityCurve) -> float:
-    """Total variation between rows of a column and its curve, on bins of the finest detail."""
+    """Compute total variation of a column's rows and curve, on bins of the finest detail."""
     edges = np.arange(curve.grid[0], curve.grid[-1], curve.resolution)
     counts, _ = np.histogram(values, edges)
     below = np.concatenate([[0.0], np.cumsum(np.diff(curve.grid) * _middles(curve.densities))])

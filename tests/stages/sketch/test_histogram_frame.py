@@ -34,7 +34,7 @@ from privgmm.stages.stage import Bottom, Drawn, Work
 
 
 def frame_for(n: int, d: int, *, rounds: int = 2, miss: float = 1e-8) -> HistogramFrame:
-    """About what is planned for epsilon 1."""
+    """Make about the stage that is planned for epsilon 1."""
     multiplier = 18.0
     return HistogramFrame(
         n_features=d,
@@ -59,7 +59,7 @@ def drawn(
 
 
 def stretches(frame: Frame, covariance: Array) -> Array:
-    """Standard deviations of the rows along the axes of their ellipsoid, in the frame."""
+    """Compute deviations of the rows along the axes of their ellipsoid, in the frame."""
     root = frame.inverse @ np.linalg.cholesky(covariance)
     return np.asarray(np.linalg.svd(root, compute_uv=False))
 
@@ -91,7 +91,7 @@ def test_an_empty_bin_is_never_shown() -> None:
 
 
 def law_of_bin(count: int, sigma: float, threshold: int) -> dict[int | None, float]:
-    """Chances of what is shown of one bin: its noisy count, or None."""
+    """Compute the chances of what is shown of one bin: its noisy count, or None."""
     if count == 0:
         return {None: 1.0}
     law = DiscreteGaussian(sigma)
@@ -251,7 +251,7 @@ def test_all_noise_is_discrete() -> None:
     recorder = Recorder(noise_source(0), [])
     result = drawn(stage, rows, 0, source=recorder)
     assert isinstance(result.value, Frame)
-    view = result.seen
+    view = result.view
     assert isinstance(view, HistogramFrameView)
     kinds = [kind for kind, _ in recorder.calls]
     # one seed for public coins; the public rotation is the only draw that is not discrete
@@ -388,7 +388,7 @@ def wild(name: str, n: int) -> Array:
         rows = np.where(rows > 0, huge, -huge)
     elif name == "smallest":
         rows *= 5e-324
-    elif name == "tiny beside far":
+    elif name == "tiny next to far":
         rows = rows * 1e-300 + np.where(rng.random((n, 1)) < 0.3, 1e300, 0.0)
     elif name == "not finite":
         rows[0], rows[1], rows[2] = np.nan, np.inf, -np.inf
@@ -409,7 +409,7 @@ def wild(name: str, n: int) -> Array:
         ("far rows", True),
         ("largest", False),
         ("smallest", False),
-        ("tiny beside far", False),
+        ("tiny next to far", False),
         ("not finite", True),
         ("one value", False),
         ("zero or one", True),
@@ -427,12 +427,26 @@ def test_no_rows_make_it_fail(name: str, released: bool) -> None:
 
 
 def test_says_why_it_refuses() -> None:
-    view = drawn(frame_for(1000, 2), wild("one value", 1000), 0).seen
-    assert view.refused is not None
-    assert not view.places
-    rows = np.random.default_rng(0).standard_normal((60, 2))
-    result = drawn(frame_for(1000, 2), rows, 0)
+    result = drawn(frame_for(1000, 2), wild("one value", 1000), 0)
     assert isinstance(result.value, Bottom)
+    assert result.value.why(["age", "pay"]).startswith("In column 'age' most rows share one value")
+    assert result.value.why() == result.value.why(["1", "2"]).replace("'", "")
+    view = result.view
+    assert isinstance(view, HistogramFrameView)
+    assert not view.places
+    hint = view.hint(lambda positions: np.empty((positions.size, 2)))
+    assert hint is not None
+    assert "Column 1: 100 % of the pairs hold equal values" in hint
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    few = drawn(frame_for(1000, 2), rows, 0)
+    assert isinstance(few.value, Bottom)
+    assert "no difference between rows is common enough" in few.value.why()
+
+
+def test_a_frame_that_is_found_gives_no_hint() -> None:
+    rows = np.random.default_rng(0).standard_normal((4000, 2))
+    view = drawn(frame_for(4000, 2), rows, 0).view
+    assert view.hint(lambda positions: rows[positions]) is None
 
 
 # --------------------------------------------------------------------------------- plain numbers
@@ -445,7 +459,6 @@ def test_reads_itself_back() -> None:
     with pytest.raises(InvalidInput, match="thresholds"):
         HistogramFrame.from_form(Form({**data, "thresholds": [1, 1]}, "frame"))
     assert len(stage.sentences()) == 2
-    assert stage.scenes(passed=False)
     assert stage.least_units() == max(2 * stage.scale_threshold, stage.location_threshold)
 
 

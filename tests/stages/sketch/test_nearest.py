@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from sklearn.mixture import GaussianMixture
 
+from privgmm.covariance_structures import structure_names
 from privgmm.distances.parameters import dist_gmm
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.nearest import nearest_mixture
-from privgmm.stages.sketch.structures import COVARIANCE_TYPES, FULL, structure_of
+from privgmm.stages.sketch.structures import FULL, structure_of
 
 FRAME = Frame([5.0, -1.0], [[3.0, 0.0], [0.6, 0.5]])
 RICH = Mixture(
@@ -48,7 +49,7 @@ def test_more_components_than_there_are_do_not_hurt() -> None:
     assert found.log_density(rows).mean() > RICH.log_density(rows).mean() - 0.02
 
 
-@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("covariance_type", structure_names())
 def test_it_is_what_scikit_learn_finds_in_many_rows(covariance_type: Any) -> None:
     """In data units, where the covariance type is meant."""
     rows = FRAME.mixture_from_frame(RICH).sample(60_000, rng=2)

@@ -39,7 +39,7 @@ def moments(mixture: Mixture) -> tuple[Array, Array]:
 
 
 def waves_of(truth: Mixture, noise: float, *, seed: int = 0) -> Waves:
-    """The exact waves of a mixture with white noise: no rows, no sampling."""
+    """Make the exact waves of a mixture with white noise: no rows, no sampling."""
     mean, spread = moments(truth)
     frame = Frame(mean, np.linalg.cholesky(spread))
     shape = SketchShape.default(truth.n_features)
@@ -62,7 +62,7 @@ def waves_of(truth: Mixture, noise: float, *, seed: int = 0) -> Waves:
 
 
 def base_of(waves: Waves, mixture: Mixture, *, explains: bool = True) -> Base:
-    """A mixture in data units that is known exactly."""
+    """Make a base of a mixture in data units that is known exactly."""
     inside = waves.frame.mixture_to_frame(mixture)
     d = inside.n_features
     size = inside.n_components * (1 + d + d * (d + 1) // 2)
@@ -84,7 +84,7 @@ def curve(waves: Waves, base: Base, column: int = 0) -> DensityCurve:
 
 
 def variation(found: DensityImage | DensityCurve, truth: Mixture) -> float:
-    """Total variation distance to a mixture of the picture's columns."""
+    """Compute the total variation distance to a mixture of the picture's columns."""
     if isinstance(found, DensityCurve):
         exact = truth.density(found.grid[:, None])
         return float(0.5 * np.trapezoid(np.abs(found.densities - exact), found.grid))

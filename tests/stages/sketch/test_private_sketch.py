@@ -33,7 +33,7 @@ LEFT = 0.045
 
 
 def sketch(seed: int, multiplier: float = 2.0, n: int = 1_000) -> PrivateSketch:
-    """Constant values with noise: for what does not depend on rows."""
+    """Make a sketch of constant values, for what does not depend on rows."""
     rng = np.random.default_rng(seed)
     noise = rng.standard_normal(SHAPE.size) + 1j * rng.standard_normal(SHAPE.size)
     stage = Sketch(SHAPE, multiplier, n, 2)
@@ -42,7 +42,7 @@ def sketch(seed: int, multiplier: float = 2.0, n: int = 1_000) -> PrivateSketch:
 
 
 def sketch_of(rows: Array, seed: int, *, frame: Frame | None = None) -> PrivateSketch:
-    """A sketch of rows, with the noise of a release at epsilon 1."""
+    """Take a sketch of rows, with the noise of a release at epsilon 1."""
     source = noise_source(seed)
     n, d = rows.shape
     if frame is None:
@@ -312,7 +312,7 @@ def test_a_wrong_covariance_type_is_named(seen: PrivateSketch) -> None:
         < 0.1
     )
     with pytest.raises(InvalidInput, match="full, tied, diag, spherical"):
-        seen.fit(2, "round")  # type: ignore[arg-type]
+        seen.fit(2, "round")
 
 
 def test_what_cannot_be_fitted_is_refused(seen: PrivateSketch) -> None:
@@ -321,7 +321,7 @@ def test_what_cannot_be_fitted_is_refused(seen: PrivateSketch) -> None:
             call(0)
     with pytest.raises(InvalidInput, match="fewer components"):
         sketch(1).fit(20)
-    # a choice looks only as far as the sketch can tell components apart
+    # a choice looks only as far as the sketch can distinguish components
     assert sketch(1, 1e-3, 10**6).choose(20).n_components >= 1
 
 

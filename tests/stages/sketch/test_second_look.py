@@ -87,7 +87,7 @@ def test_so_many_components_that_nobody_tells_still_take_moments_with_many_colum
     assert seen.error == seen.first
 
 
-def test_what_cannot_be_told_takes_a_second_sketch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_forecast_a_second_sketch_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that is paid for is lost because a matrix cannot be inverted."""
 
     def fails(*_: object) -> SecondLook:
@@ -98,7 +98,7 @@ def test_what_cannot_be_told_takes_a_second_sketch(monkeypatch: pytest.MonkeyPat
 
 
 def way_of(mixture: Mixture) -> tuple[PreparedFinish, NoiseSource]:
-    """The last stage, prepared, on rows of the mixture."""
+    """Prepare the last stage on rows of the mixture."""
     rows = mixture.sample(N, rng=1)
     source = noise_source(2)
     work = Work(ArrayPeople.of(rows), source)
@@ -108,7 +108,7 @@ def way_of(mixture: Mixture) -> tuple[PreparedFinish, NoiseSource]:
 
 
 @pytest.mark.parametrize(("mixture", "refined"), [(THIN, True), (OVERLAPPING, False)])
-def test_the_stage_goes_the_way_that_is_foretold(mixture: Mixture, refined: bool) -> None:
+def test_the_stage_goes_the_way_of_the_forecast(mixture: Mixture, refined: bool) -> None:
     """After moments the published sketch is the first one; a second sketch is averaged with it."""
     prepared, source = way_of(mixture)
     first = prepared.first

@@ -23,7 +23,7 @@ from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.private_sketch import ComplexArray, PrivateSketch
 from privgmm.stages.sketch.stage import PreparedSketch, Sketch, SketchView
-from privgmm.stages.stage import Work
+from privgmm.stages.stage import Drawn, Work
 
 FRAME = Frame([10.0, -3.0], [[2.0, 1.0], [-0.2, 0.7]])
 STAGE = Sketch(SketchShape(6, 5, 0.6), 1.5, 400, 2)
@@ -46,7 +46,7 @@ def prepared(stage: Sketch = STAGE, seed: int = 1) -> PreparedSketch:
 
 @dataclasses.dataclass(frozen=True)
 class FixedNoise(SeededNoise):
-    """Draws a given number everywhere, and remembers the sigma it was asked for."""
+    """A source that draws a given number everywhere, and remembers the sigma requested."""
 
     generator: np.random.Generator = dataclasses.field(
         default_factory=lambda: np.random.default_rng(0)
@@ -71,6 +71,12 @@ def test_it_costs_one_gaussian(multiplier: float) -> None:
     assert stage.sigma == pytest.approx(multiplier * stage.integer_sensitivity, rel=1e-15)
 
 
+def exact(drawn: Drawn) -> Any:
+    """Return the values without noise, which the curator may see."""
+    assert isinstance(drawn.view, SketchView)
+    return drawn.view.exact
+
+
 def test_worst_losses_are_those_of_a_gaussian() -> None:
     losses = STAGE.worst_losses(40_000, rng=np.random.default_rng(0))
     rate = STAGE.multiplier**-2
@@ -86,7 +92,7 @@ def test_noise_is_added_to_the_integers_once_with_the_stated_sigma() -> None:
     quiet, loud = FixedNoise(number=0), FixedNoise(number=12_345)
     nothing, something = ready.draw(quiet), ready.draw(loud)
     assert quiet.asked == loud.asked == [STAGE.sigma]
-    assert np.array_equal(nothing.value.values, nothing.seen.exact)
+    assert np.array_equal(nothing.value.values, exact(nothing))
     scale = STAGE.scale * STAGE.n_units * np.tile(STAGE.shape.amplitudes, 6)
     shift = something.value.values - nothing.value.values
     assert np.allclose(shift, (12_345 + 12_345j) / scale, rtol=1e-6)
@@ -96,7 +102,7 @@ def test_noise_is_added_to_the_integers_once_with_the_stated_sigma() -> None:
 def test_the_noise_has_the_stated_variance(source: NoiseSource) -> None:
     ready = prepared()
     draws = [ready.draw(source) for _ in range(60)]
-    z = np.stack([(d.value.values - d.seen.exact) / d.value.deviations for d in draws])
+    z = np.stack([(d.value.values - exact(d)) / d.value.deviations for d in draws])
     both = np.concatenate([z.real, z.imag], axis=1)
     size = both.size
     assert abs(both.mean()) < 4 / math.sqrt(size)
@@ -121,7 +127,7 @@ def test_exact_noise_is_quick() -> None:
 
 
 def characteristic(mixture: Mixture, f: Array) -> ComplexArray:
-    """``E exp(i f . z)`` at frequencies (..., d)."""
+    """Compute ``E exp(i f . z)`` at frequencies (..., d)."""
     value = np.zeros(f.shape[:-1], dtype=np.complex128)
     for w, mean, covariance in zip(
         mixture.weights, mixture.means, mixture.covariances, strict=True
@@ -131,7 +137,7 @@ def characteristic(mixture: Mixture, f: Array) -> ComplexArray:
 
 
 def sampling_covariance(mixture: Mixture, f: Array) -> Array:
-    """Covariance (2m, 2m) of cosines and sines of one row."""
+    """Compute the covariance (2m, 2m) of cosines and sines of one row."""
     minus = characteristic(mixture, f[:, None] - f)
     plus = characteristic(mixture, f[:, None] + f)
     cc, ss = (minus + plus).real / 2, (minus - plus).real / 2
@@ -181,7 +187,7 @@ def test_preparing_sums_all_rows_without_noise() -> None:
     want = feature_sums(ArrayPeople.of(rows), FRAME, STAGE.shape, scale=STAGE.scale)
     assert np.array_equal(ready.sums, want)
     drawn = ready.draw(seeded())
-    assert isinstance(drawn.seen, SketchView)
+    assert isinstance(drawn.view, SketchView)
     assert drawn.value.frame == FRAME
     assert drawn.value.n_units == 400
     assert np.array_equal(drawn.value.frequencies, STAGE.shape.frequencies(FRAME))
@@ -196,7 +202,7 @@ def test_wild_rows_do_no_harm() -> None:
     assert np.isfinite(drawn.value.values).all()
     clean = prepared().draw(seeded())
     moved = STAGE.integer_sensitivity / STAGE.scale / STAGE.n_units
-    weighed = (drawn.seen.exact - clean.seen.exact) * np.tile(STAGE.shape.amplitudes, 6)
+    weighed = (exact(drawn) - exact(clean)) * np.tile(STAGE.shape.amplitudes, 6)
     assert np.linalg.norm(weighed) <= 4 * moved
 
 
@@ -233,12 +239,9 @@ def test_a_form_that_contradicts_itself_is_refused(name: str) -> None:
         Sketch.from_form(Form({**form, name: form[name] // 2}, "plan.sketch"))
 
 
-def test_words_and_scenes() -> None:
+def test_words() -> None:
     assert all(sentence.endswith(".") for sentence in STAGE.sentences())
     assert "30 waves" in STAGE.sentences()[0]
-    keys = [scene.key for scene in STAGE.scenes(passed=True)]
-    assert keys == ["frame_rows", "projections", "tomogram"]
-    assert STAGE.scenes(passed=False) == ()
     assert STAGE.n_blocks is None
     assert STAGE.least_units() == 1
 

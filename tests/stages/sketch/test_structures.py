@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array
+from privgmm.covariance_structures import structure_names
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.structures import (
-    COVARIANCE_TYPES,
     NARROWEST,
     numbers_per_component,
     pack,
@@ -36,7 +36,7 @@ def in_data(theta: Array) -> Mixture:
 
 
 def allowed(covariance_type: str, mixture: Mixture) -> bool:
-    """What scikit-learn means by the type, read off the covariances in data units."""
+    """Check what scikit-learn means by the type, on the covariances in data units."""
     covariances = mixture.covariances
     sizes = np.sqrt(np.einsum("kii->ki", covariances))
     scaled = covariances / (sizes[:, :, None] * sizes[:, None, :])
@@ -49,10 +49,10 @@ def allowed(covariance_type: str, mixture: Mixture) -> bool:
     return uncorrelated and (equal or covariance_type == "diag")
 
 
-@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("covariance_type", structure_names())
 def test_the_nearest_is_allowed_and_stays(covariance_type: str) -> None:
     structure = structure_of(covariance_type, FRAME)
-    assert structure.covariance_type == covariance_type
+    assert structure.described.name == covariance_type
     theta = theta_of(1)
     near = structure.nearest(theta, D)
     assert allowed(covariance_type, in_data(near))
@@ -64,7 +64,7 @@ def test_the_nearest_is_allowed_and_stays(covariance_type: str) -> None:
     assert still == pytest.approx(near, abs=1e-9)
 
 
-@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("covariance_type", structure_names())
 def test_tangents_are_derivatives_and_as_many_as_are_free(covariance_type: str) -> None:
     structure = structure_of(covariance_type, FRAME)
     near = structure.nearest(theta_of(2), D)
@@ -84,7 +84,7 @@ def test_tangents_are_derivatives_and_as_many_as_are_free(covariance_type: str) 
 
 def test_free_numbers_are_counted_as_by_scikit_learn() -> None:
     """Weights, means, covariances; here the common shift of the log-weights counts as well."""
-    counts = {kind: structure_of(kind, FRAME).n_free(K, D) for kind in COVARIANCE_TYPES}
+    counts = {kind: structure_of(kind, FRAME).n_free(K, D) for kind in structure_names()}
     assert counts == {
         "full": K * numbers_per_component(D),
         "tied": K * (1 + D) + 6,
@@ -93,7 +93,7 @@ def test_free_numbers_are_counted_as_by_scikit_learn() -> None:
     }
 
 
-@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("covariance_type", structure_names())
 def test_narrow_components_are_widened_within_their_type(covariance_type: str) -> None:
     structure = structure_of(covariance_type, FRAME)
     theta = theta_of(3)

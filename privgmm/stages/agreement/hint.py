@@ -1,6 +1,6 @@
-"""Why blocks disagree, and what to try: words for the curator.
+"""Explain why blocks disagree and what to try: the hint of a stage of agreement.
 
-NOT private: they are read off the fits and the rows, and nothing here enters a release. `landscape`
+CONFIDENTIAL: it is computed from fits and rows, and nothing here enters a release. `landscape`
 sorts block fits into the solutions they fall into: one if all is well, several if the likelihood
 has several optima. `hint` says it in words, and which number of components to try.
 """
@@ -11,7 +11,6 @@ import collections
 import dataclasses
 import itertools
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
@@ -19,9 +18,7 @@ from scipy.spatial.distance import squareform
 
 from privgmm.arrays import Array, IntArray
 from privgmm.distances.all_pairs import component_tables
-from privgmm.distances.learnable import learnable
 from privgmm.distances.matching import bottleneck_matching
-from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.mixture import Mixture, MixtureBatch
@@ -30,26 +27,20 @@ from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
 from privgmm.stages.agreement.lifted_space import geometry_of
 from privgmm.stages.agreement.scatter import pair_distances, simulate_blocks
 
-__all__ = [
-    "Difference",
-    "Landscape",
-    "Solution",
-    "Trial",
-    "hint",
-    "landscape",
-    "largest_difference",
-    "try_components",
-]
+__all__ = ["BlockSolution", "Landscape", "hint", "landscape", "largest_difference"]
 
-_LEAST_SHARE = 0.05
-_LEAST_BLOCKS = 5
+_LEAST_SHARE, _LEAST_BLOCKS = 0.05, 5
+"""Choice: a solution has at least this share and number of the blocks; fewer are strays."""
 _APART = 2.0
+"""Distances across two solutions, in units of those within: one cloud cut in two has 1.0 to 1.1."""
 _NEAREST = 0.05
+"""Share of the distances across that may be smaller, so that a few stray fits join nothing."""
 _FAR = 1e3
+"""Distances are cut here, where fits have nothing in common; larger ones may have overflowed."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Solution:
+class BlockSolution:
     """Fits that differ by noise alone.
 
     Parameters
@@ -69,46 +60,25 @@ class Solution:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Landscape:
-    """What t blocks found. NOT private.
+    """Solutions that t blocks found. CONFIDENTIAL.
 
     Parameters
     ----------
     n_blocks : int
         t.
-    solutions : tuple of Solution
+    solutions : tuple of BlockSolution
         The most frequent first. Blocks that agree with few others are in none.
     failed : array of int
         Blocks without a fit.
-    spread : float
-        Median lifted distance between any two fits, of whatever solution.
     """
 
     n_blocks: int
-    solutions: tuple[Solution, ...]
+    solutions: tuple[BlockSolution, ...]
     failed: IntArray
-    spread: float
 
-    @cached_property
-    def shares(self) -> Array:
-        """Share of all blocks in each solution."""
-        return np.array([len(s.members) / self.n_blocks for s in self.solutions])
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Difference:
-    """The pair of matched components in which two mixtures differ most.
-
-    Parameters
-    ----------
-    first, second : int
-        The component in the one and in the other mixture, from 0.
-    shift : float
-        Distance of the means, in standard deviations of the first along the way.
-    """
-
-    first: int
-    second: int
-    shift: float
+    def share(self, solution: int) -> float:
+        """Compute the share of all blocks that found a solution."""
+        return len(self.solutions[solution].members) / self.n_blocks
 
 
 def landscape(fits: MixtureBatch) -> Landscape:
@@ -127,8 +97,8 @@ def landscape(fits: MixtureBatch) -> Landscape:
     members = np.flatnonzero(there).astype(np.int64)
     failed = np.flatnonzero(~there).astype(np.int64)
     if len(members) < 2:
-        whole = tuple(Solution(members, fits[int(i)], 0.0) for i in members)
-        return Landscape(len(fits), whole, failed, 0.0)
+        whole = tuple(BlockSolution(members, fits[int(i)], 0.0) for i in members)
+        return Landscape(len(fits), whole, failed)
     # overflow between fits of wildly different scale: far is all that matters
     table = np.minimum(np.nan_to_num(distances[np.ix_(members, members)], nan=_FAR), _FAR)
     groups = _groups(table)
@@ -137,17 +107,17 @@ def landscape(fits: MixtureBatch) -> Landscape:
     for group in groups:
         inner = table[np.ix_(group, group)]
         centre = members[group[int(np.argmin(inner.sum(axis=1)))]]
-        solutions.append(Solution(members[group], fits[int(centre)], _median(inner)))
-    return Landscape(len(fits), tuple(solutions), failed, _median(table))
+        solutions.append(BlockSolution(members[group], fits[int(centre)], _median(inner)))
+    return Landscape(len(fits), tuple(solutions), failed)
 
 
 def _median(table: Array) -> float:
-    """Median distance between two different items."""
+    """Compute the median distance between two different items."""
     return float(np.median(squareform(table, checks=False))) if len(table) > 1 else 0.0
 
 
 def _groups(table: Array) -> list[IntArray]:
-    """The items (n,) of each solution, from distances (n, n)."""
+    """Group items (n,) into solutions, from distances (n, n)."""
     n = len(table)
     least = max(min(_LEAST_BLOCKS, n // 2), int(np.ceil(_LEAST_SHARE * n)))
     tree = linkage(squareform(table, checks=False), method="average")
@@ -184,7 +154,7 @@ def _merged(table: Array, groups: list[IntArray]) -> list[IntArray]:
 
 
 def _with_strays(table: Array, groups: list[IntArray]) -> list[IntArray]:
-    """The groups, each with the fits left over that lie as near to it as its own."""
+    """Add to each group the leftover fits that lie as near to it as its own."""
     reach = np.array([_APART * _median(table[np.ix_(group, group)]) for group in groups])
     # from every fit to every group, in units of how far the group reaches
     typical = np.stack([np.median(table[:, group], axis=1) for group in groups], axis=1)
@@ -197,65 +167,46 @@ def _with_strays(table: Array, groups: list[IntArray]) -> list[IntArray]:
 
 
 def _separation(table: Array, first: IntArray, second: IntArray) -> float:
-    """Nearly the smallest distance across, in units of the typical distance within."""
+    """Compute nearly the smallest distance across, in units of the typical distance within."""
     across = float(np.quantile(table[np.ix_(first, second)], _NEAREST))
     within = max(_median(table[np.ix_(group, group)]) for group in (first, second))
     return across / max(within, 1 / _FAR**2)
 
 
-def largest_difference(first: Mixture, second: Mixture) -> Difference:
-    """Match the components of two mixtures as well as possible; the pair that matches worst."""
+def largest_difference(first: Mixture, second: Mixture) -> tuple[int, int, float]:
+    """Match the components of two mixtures as well as possible; find the pair that matches worst.
+
+    Returns the component in the one and in the other mixture, from 0, and the distance of their
+    means in standard deviations of the first.
+    """
     geometry = geometry_of(MixtureBatch.of([first, second]))
     table = component_tables(geometry, np.array([0]), np.array([1]))[0]
     matched = bottleneck_matching(table).permutation
     worst = int(np.argmax(table[np.arange(len(table)), matched]))
     other = int(matched[worst])
     offset = np.linalg.solve(first.cholesky[worst], second.means[other] - first.means[worst])
-    return Difference(worst, other, float(np.linalg.norm(offset)))
+    return worst, other, float(np.linalg.norm(offset))
 
 
-_MOST_BLOCKS = 300
-_TRIAL_BLOCKS = 80
-_REASONS_ASKED = 40
-_AGREE = 0.9
-_NOISE = 2.0
+_MOST_BLOCKS, _TRIAL_BLOCKS, _REASONS_ASKED = 300, 80, 40
+"""Choice: blocks looked at for solutions, for trials of another k, and for reasons."""
+_AGREE, _NOISE = 0.9, 2.0
+"""Choice: blocks agree if this share finds one solution and scatters at most this many times as
+widely as fits of well separated components do."""
 _BLURRED = 0.1
+"""Choice: share of fits with ambiguous labels from which on they are the reason of a refusal."""
 _SIMULATED = 200
+"""Simulated blocks from which the expected scatter is read: right within a few percent."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Trial:
-    """How blocks agree with another number of components. NOT private.
-
-    Parameters
-    ----------
-    n_components : int
-        k.
-    share : float
-        Share of the blocks that find the most frequent solution.
-    excess : float
-        How much wider its fits scatter than those of well separated components would.
-    """
-
-    n_components: int
-    share: float
-    excess: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether nearly all blocks find one solution, up to the noise of their rows."""
-        return self.share >= _AGREE and self.excess <= _NOISE
-
-
-def try_components(blocks: Array, n_components: int, learner: Learner | None = None) -> Trial:
-    """Fit blocks (t, s, d) with k components, by EM, and see how they agree; eighty are enough."""
-    base = learner if isinstance(learner, EM) else EM(n_components)
-    some = blocks[:_TRIAL_BLOCKS]
-    fits = dataclasses.replace(base, n_components=n_components).fit_blocks(some, rng=0)
+def _trial(blocks: Array, k: int, learner: Learner) -> float:
+    """Fit blocks (t, s, d) with k components by EM; the share that agrees, 0 if they do not."""
+    base = learner if isinstance(learner, EM) else EM(k)
+    fits = dataclasses.replace(base, n_components=k).fit_blocks(blocks, rng=0)
     found = landscape(fits)
-    if not found.solutions:
-        return Trial(n_components, 0.0, np.inf)
-    return Trial(n_components, float(found.shares[0]), _excess(found.solutions[0], blocks.shape[1]))
+    if not found.solutions or _excess(found.solutions[0], blocks.shape[1]) > _NOISE:
+        return 0.0
+    return found.share(0) if found.share(0) >= _AGREE else 0.0
 
 
 def hint(
@@ -266,8 +217,9 @@ def hint(
     *,
     learner: Learner,
     passed: bool,
+    try_others: bool = True,
 ) -> str | None:
-    """What keeps the blocks from agreeing, and which number of components to try; or None.
+    """Say what keeps the blocks from agreeing, and which k to try; None if they agree.
 
     Parameters
     ----------
@@ -283,6 +235,8 @@ def hint(
         What made the fits.
     passed : bool
         Whether the blocks agreed closely enough for a release.
+    try_others : bool
+        Whether another number of components can be asked for: not for a frame, which has one.
 
     Notes
     -----
@@ -308,9 +262,8 @@ def hint(
             f"The blocks share no clear solution: their fits scatter {excess:.2g} times as widely "
             f"as those of well separated components would with {size} rows a block."
         )
-    words += _doubts(found.solutions[0].mixture)
-    blocks = take(positions[:_TRIAL_BLOCKS])
-    words.append(_suggestion(blocks, fits.n_components, learner))
+    if try_others:
+        words.append(_suggestion(take(positions[:_TRIAL_BLOCKS]), fits.n_components, learner))
     return " ".join(words)
 
 
@@ -320,8 +273,8 @@ def _every(fits: MixtureBatch, step: int) -> MixtureBatch:
     )
 
 
-def _excess(solution: Solution, rows: int) -> float:
-    """Scatter of a solution's fits over what well separated components of its weights show."""
+def _excess(solution: BlockSolution, rows: int) -> float:
+    """Compare a solution's scatter with that of well separated components of its weights."""
     mixture = solution.mixture
     errors = simulate_blocks(_SIMULATED, rows, mixture.weights, mixture.n_features, rng=0)
     expected = pair_distances(errors, lifted=True)[np.triu_indices(_SIMULATED, 1)]
@@ -343,9 +296,9 @@ def _failures(
         return [f"{head}."]
     _, reasons = asked(take(positions[failed[:_REASONS_ASKED]]), rng=0)
     counted = collections.Counter(reason or "found on a second try" for reason in reasons)
-    told = "; ".join(f"{reason} ({count})" for reason, count in counted.most_common(3))
+    listed = "; ".join(f"{reason} ({count})" for reason, count in counted.most_common(3))
     more = f" of the first {_REASONS_ASKED}" if failed.size > _REASONS_ASKED else ""
-    return [f"{head}: {told}{more}."]
+    return [f"{head}: {listed}{more}."]
 
 
 def _percent(share: float) -> str:
@@ -361,28 +314,29 @@ def _component(mixture: Mixture, index: int) -> str:
 def _split(found: Landscape) -> str:
     first, second = found.solutions[:2]
     text = (
-        f"{_percent(found.shares[0])} of the blocks agree on one solution, "
-        f"{_percent(found.shares[1])} on another"
+        f"{_percent(found.share(0))} of the blocks agree on one solution, "
+        f"{_percent(found.share(1))} on another"
     )
     if len(found.solutions) > 2:
-        text += f", {_percent(found.shares[2:].sum())} on {len(found.solutions) - 2} more"
-    most = largest_difference(first.mixture, second.mixture)
+        rest = sum(found.share(i) for i in range(2, len(found.solutions)))
+        text += f", {_percent(rest)} on {len(found.solutions) - 2} more"
+    ours, theirs, shift = largest_difference(first.mixture, second.mixture)
     return (
         f"{text}. The first two differ most in one component: "
-        f"{_component(first.mixture, most.first)} in the first, "
-        f"{_component(second.mixture, most.second)} in the second, "
-        f"{most.shift:.2g} of its standard deviations away."
+        f"{_component(first.mixture, ours)} in the first, "
+        f"{_component(second.mixture, theirs)} in the second, "
+        f"{shift:.2g} of its standard deviations away."
     )
 
 
 def _noise_or_blur(fits: MixtureBatch, distances: Array, size: int) -> str:
-    """Why a test fails although the blocks find one solution."""
+    """Explain why a test fails although the blocks find one solution."""
     blurred = fits.ok & np.isinf(np.diagonal(distances)) & ~nearly_flat(fits)
     share = float(blurred.sum() / max(fits.ok.sum(), 1))
     if share > _BLURRED:
         return (
             f"The blocks find one solution, but in {_percent(share)} of the fits two components "
-            "lie too near each other for this plan to tell their labels apart; more rows will not "
+            "lie too near each other for this plan to distinguish their labels; more rows will not "
             "change that. A smaller alpha with fewer blocks, fewer components or method 'tight' "
             "may help."
         )
@@ -392,26 +346,13 @@ def _noise_or_blur(fits: MixtureBatch, distances: Array, size: int) -> str:
     )
 
 
-def _doubts(mixture: Mixture) -> list[str]:
-    """What Definition 6.4 says of the solution, where it says something bad."""
-    try:
-        measured = learnable(mixture)
-    except InvalidInput as problem:
-        return [f"The most frequent solution is nearly flat: {problem}."]
-    if measured.smallest_variation < 0.5 or measured.gamma < 0.05:
-        return [f"Of the most frequent solution, {measured.explain()}."]
-    return []
-
-
 def _suggestion(blocks: Array, k: int, learner: Learner) -> str:
     tried = [n for n in (k + 1, k + 2, k - 1) if n >= 1]
     for n in tried:
-        trial = try_components(blocks, n, learner)
-        if trial.agrees:
+        if share := _trial(blocks, n, learner):
             keep = f" If there are {k}, finding them takes many more rows." if n < k else ""
             return (
-                f"Try k = {n}: with it {_percent(trial.share)} of the blocks agree on one "
-                f"solution.{keep}"
+                f"Try k = {n}: with it {_percent(share)} of the blocks agree on one solution.{keep}"
             )
     listed = ", ".join(str(n) for n in sorted(tried))
     return (

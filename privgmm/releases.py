@@ -1,9 +1,10 @@
-"""One private release, from rows to a mixture or a refusal.
+"""Make one differentially private release, from rows to a mixture or a refusal.
 
 A plan is a list of stages. `prepare` checks everything and lets the first stage do its work on the
-rows, without noise: that may be cancelled, and costs nothing. `PreparedRelease.draw` tells the
-ledger, and only then draws noise: each stage sees what the stage before it published, until the
-last one gives the mixture or one of them gives ⊥. `release` is the two calls in one.
+rows, without noise: that may be cancelled, and costs nothing. `PreparedRelease.draw` writes the
+spend into the ledger, and only then draws noise. Each stage sees what the stage before it
+published, until the last one gives the mixture or one of them gives ⊥. `release` is the two calls
+in one.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ import contextlib
 import dataclasses
 import functools
 import warnings
-from collections import Counter
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from privgmm.advice import hint
 from privgmm.arrays import Array, IntArray, one_blas_thread
 from privgmm.budget import Budget, Unit
 from privgmm.data.engines import Engine, Submits, Watch, engine_for
@@ -37,9 +36,8 @@ from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import RandomState, noise_source
 from privgmm.results import Refusal, Release
 from privgmm.stages.agreement.stage import AgreementView
-from privgmm.stages.agreement.votes import Verdict
 from privgmm.stages.sketch.private_sketch import PrivateSketch
-from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Published, Work
+from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Published, StageView, Work
 
 __all__ = [
     "CuratorView",
@@ -58,14 +56,17 @@ Executor: TypeAlias = Engine | Submits | str | None
 """Where work on rows may be done; see `engine_for`."""
 
 
+V = TypeVar("V", bound=StageView)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class CuratorView:
-    """What only the holder of the data may look at. NOTHING here is private.
+    """Hold what only the curator, who has the data, may look at. CONFIDENTIAL.
 
     Parameters
     ----------
     drawn : tuple of Drawn
-        What each stage gave that was run, and what it saw.
+        What each stage that was run gave, and what it saw.
     """
 
     drawn: tuple[Drawn, ...]
@@ -74,67 +75,39 @@ class CuratorView:
     _table: RowSource = dataclasses.field(repr=False)
 
     @property
-    def _agreement(self) -> AgreementView:
-        for stage in self.drawn:
-            if isinstance(stage.seen, AgreementView):
-                return stage.seen
-        raise PrivGMMError("no blocks voted in this release: there are no fits to look at")
+    def views(self) -> tuple[StageView, ...]:
+        """Return what each stage that was run saw."""
+        return tuple(one.view for one in self.drawn)
+
+    def view(self, kind: type[V]) -> V:
+        """Return the first view of a kind, such as `AgreementView`.
+
+        Raises `InvalidInput` if no stage that was run has such a view.
+        """
+        for view in self.views:
+            if isinstance(view, kind):
+                return view
+        raise InvalidInput(f"no stage of this release has a view of kind {kind.__name__}")
 
     @property
     def fits(self) -> MixtureBatch:
-        """The block fits."""
-        return self._agreement.fits
+        """Return the block fits, where blocks were fitted."""
+        return self.view(AgreementView).fits
 
     @property
     def distances(self) -> Array:
-        """Distances of the fits (t, t); worked out when first asked for."""
-        return self._agreement.found.distances
-
-    @property
-    def verdict(self) -> Verdict:
-        """Friend counts, statistic, noise and threshold."""
-        return self._agreement.found.verdict
-
-    @property
-    def positions(self) -> IntArray:
-        """Which rows made up each block (t, s), by their positions in the table."""
-        return self._agreement.positions
-
-    @property
-    def fit_failures(self) -> dict[str, int]:
-        """Why blocks have no fit, where their learner says so, and how many blocks each time."""
-        return dict(Counter(filter(None, self._agreement.reasons)))
-
-    @property
-    def coarse(self) -> Mixture | None:
-        """What the blocks agreed on, masked; None if they did not agree."""
-        value = self._agreement.found.value
-        return None if isinstance(value, Bottom) else value
+        """Return the distances of the block fits (t, t); computed when first asked for."""
+        return self.view(AgreementView).distances
 
     @property
     def votes(self) -> IntArray:
-        """Friends of each block, itself included."""
-        return self.verdict.counts
-
-    @property
-    def statistic(self) -> float:
-        """The test's value before noise."""
-        return self.verdict.statistic
-
-    @property
-    def noisy_statistic(self) -> float:
-        """The test's value with noise."""
-        return self.verdict.noisy_statistic
-
-    @property
-    def threshold(self) -> float:
-        """What the noisy value had to reach."""
-        return self.verdict.threshold
+        """Return the number of friends of each block, itself included."""
+        return self.view(AgreementView).verdict.counts
 
     def nonprivate(self) -> Mixture:
-        """The learner's fit to all rows at once, without any privacy.
+        """Fit all rows at once, without noise.
 
-        Of a table that is read part by part, to a million rows from everywhere.
+        Of a table that is read part by part, a million rows from all parts are fitted.
         """
         return self._nonprivate
 
@@ -151,41 +124,36 @@ class CuratorView:
         return batch[0]
 
     def hint(self) -> str | None:
-        """Why blocks disagree and which k to try, or None if they agree. NOT private.
+        """Say what stands in the way of a release and what to try; None if nothing does.
 
-        Read off the fits and, for the suggested number of components, off new fits to some of
-        the blocks. Acting on it is a choice made with the data, like any look at them.
+        It follows from what the stages saw. Acting on it is a choice that depends on the data, as
+        after any look at them.
         """
         return self._hint
 
     @functools.cached_property
     def _hint(self) -> str | None:
-        return hint(
-            self.fits,
-            self.distances,
-            self._table.take,
-            self.positions,
-            learner=self._agreement.learner,
-            passed=self.verdict.passed,
-        )
+        hints = (view.hint(self._table.take) for view in self.views)
+        return " ".join(filter(None, hints)) or None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
-    """A release or a refusal, and beside it what only the curator may see.
+    """Hold a release or a refusal, and apart from it what only the curator may see.
 
     Parameters
     ----------
     result : Release or Refusal
         What may be shared.
     curator : CuratorView
-        What may not.
+        What must not be shared.
     ledger_problem : str or None
-        Why the ledger could not be told how it ended; it then counts the spend as unfinished.
+        Why the ledger could not record how the release ended. It then counts the spend as
+        unfinished.
 
     Notes
     -----
-    Shown, as text or in a notebook, is the result alone.
+    The result alone is shown, as text and in a notebook.
     """
 
     result: Release | Refusal
@@ -194,7 +162,7 @@ class Outcome:
 
     @property
     def released(self) -> bool:
-        """Whether there is a mixture to show."""
+        """Check whether there is a mixture to show."""
         return self.result.released
 
     def _repr_html_(self) -> str:
@@ -203,7 +171,9 @@ class Outcome:
 
 @dataclasses.dataclass(eq=False)
 class PreparedRelease:
-    """Everything at hand but the noise. NOT private; it can be drawn once.
+    """Hold a release whose exact statistics are computed; no noise is drawn yet. CONFIDENTIAL.
+
+    It can be drawn once.
 
     Parameters
     ----------
@@ -226,63 +196,52 @@ class PreparedRelease:
         default_factory=contextlib.ExitStack, repr=False
     )
 
-    def _named(self, sketch: PrivateSketch | None) -> PrivateSketch | None:
-        """The sketch with the names of the columns, which are public."""
-        return None if sketch is None else sketch.with_columns(self._columns)
-
     @property
     def drawn(self) -> bool:
-        """Whether drawing has begun: its ledger was told, and its budget is spent."""
+        """Check whether drawing has begun: the spend is then in the ledger."""
         return self._drawn
 
     def draw(self, ledger: Ledger | None = None) -> Outcome:
-        """Write the spend down, then draw: a mixture, or ⊥.
+        """Write the spend into the ledger, then draw the noise: a mixture, or ⊥.
 
         Raises
         ------
         BudgetExceeded
-            If the ledger does not allow it. Then nothing is drawn and nothing spent.
+            If the ledger does not allow it. Then nothing is drawn or spent.
         """
         intent, entry, mark = self._intend(ledger)
         drawn = self._run()
-        value, source = drawn[-1].value, self._work.source
+        value = drawn[-1].value
+        record: dict[str, Any] = {
+            "budget": self.spent,
+            "plan": self.plan,
+            "seeded": self._work.source.seeded,
+            "unit": self.unit,
+            "entry": entry,
+            "mark": mark,
+        }
         result: Release | Refusal
+        why = None
         if isinstance(value, Bottom):
-            result = Refusal(
-                self.spent,
-                self.plan,
-                source.seeded,
-                self.unit,
-                entry,
-                mark,
-                len(self._work.people),
-            )
+            why = value.why(self._columns)
+            result = Refusal(**record, why=why, n_units=len(self._work.people))
         else:
-            published = value if isinstance(value, Published) else Published(value)
-            result = Release(
-                published.mixture,
-                self.spent,
-                self.plan,
-                source.seeded,
-                self.unit,
-                entry,
-                mark,
-                self._named(published.sketch),
-                published.misfit,
-                published.floored,
-                published.standard_errors,
-                published.choice,
-            )
-        problem = _concluded(intent, released=result.released)
+            published = value if isinstance(value, Published) else Published(mixture=value)
+            facts = {f.name: getattr(published, f.name) for f in dataclasses.fields(published)}
+            if published.sketch is not None:
+                # the names of the columns are public
+                facts["sketch"] = published.sketch.with_columns(self._columns)
+            result = Release(**record, **facts)
+        problem = _concluded(intent, released=result.released, reason=why)
         view = CuratorView(drawn, self._work, self.plan, self._table)
         return Outcome(result, view, problem)
 
     def close(self) -> None:
-        """Give back workers and disk space that were taken for this release; drawing does too."""
+        """Free the workers and disk space of this release; drawing does so too."""
         self._opened.close()
 
     def _intend(self, ledger: Ledger | None) -> tuple[Intent | None, int | None, str | None]:
-        """Write the spend down; what follows may be drawn."""
+        """Write the spend into the ledger; after that noise may be drawn."""
         if self._drawn:
             raise PrivGMMError(
                 "this release was drawn already: drawing again would spend again; prepare another"
@@ -299,7 +258,7 @@ class PreparedRelease:
         intent, entry, mark = None, None, None
         if ledger is not None:
             intent = ledger.intend(self.plan, seeded=source.seeded, unit=self.unit)
-            # asked before anything is drawn: a ledger may fail, but not between noise and result
+            # read before anything is drawn: a ledger may fail, but not between noise and result
             entry, mark = intent.number, intent.mark
         self._drawn = True
         return intent, entry, mark
@@ -309,8 +268,8 @@ class PreparedRelease:
         source = self._work.source
         drawn: list[Drawn] = []
         value: Any = None
-        # many small matrices: a second BLAS thread would cost more than it brings. And whether a
-        # number overflows on the way must not show, not even where warnings are errors
+        # many small matrices: a second BLAS thread would cost more than it saves. Whether a number
+        # overflows depends on the rows, so it must not show, not even where warnings are errors
         with self._opened, one_blas_thread(), np.errstate(all="ignore"):
             prepared = self._first
             for number, stage in enumerate(self.plan.stages):
@@ -366,7 +325,7 @@ def _prepared(
     progress: Progress | None = None,
     watch: Watch | None,
 ) -> PreparedRelease:
-    """The same, from something public that the first stage begins with."""
+    """Prepare a release whose first stage begins with something public, if given."""
     if not isinstance(plan, Plan):
         raise InvalidInput(
             f"plan must be a Plan, got {plan!r}: make one with best_plan or calibrate"
@@ -390,7 +349,7 @@ def _prepared(
         unit: Unit = "row" if groups is None else "person"
         if groups is None and (shortage := plan.shortage(table.n_rows, unit)):
             raise InvalidInput(shortage)
-        # rows have no order to be hidden; that of persons is secret
+        # the order of rows is not confidential; that of persons is
         key = "" if groups is None else secret_key(source.seed())
         people = table.people(groups, key, engine, watch)
         opened.callback(people.close)
@@ -427,14 +386,14 @@ def release(
     Parameters
     ----------
     X : array-like, data frame, file, folder, dataset, Dask collection or RowSource (n, d)
-        One row per person, finite, no bounds; whatever `row_source` takes. n is public. Tables
+        One row per person, finite, no bounds; all that `row_source` takes. n is public. Tables
         that are not held in memory are read part by part, in a few passes.
     plan : Plan
         From `calibrate` or `best_plan`.
     columns : sequence of str, optional
         Which columns of X to take, in this order; all by default.
     learner : Learner, optional
-        Any non-private learner; `EM` by default.
+        Any learner, without noise of its own; `EM` by default.
     rng : None, seed, Generator or NoiseSource
         None draws cryptographic noise. A seed makes a repeatable demonstration, marked so.
     executor : "threads", "dask", address of a Dask scheduler, or executor, optional
@@ -442,16 +401,16 @@ def release(
         anything with ``submit`` (concurrent.futures, Dask's client). What is released does not
         depend on it.
     ledger : Ledger, optional
-        Told of the spend before noise is drawn and of the verdict after.
+        Records the spend before noise is drawn, and the verdict after.
     groups : array-like (n,) or name of a column, optional
         Who each row belongs to. The guarantee is then for replacing all rows of one person:
         block fits use one row of each, sums the average over each person's rows. Rows with one
         label are one person's, in whichever file they are.
     progress : callable(done, total), optional
-        Called as blocks are fitted; raising from it cancels, before anything is drawn.
+        Called as blocks are fitted. Raising from it cancels before anything is drawn.
     watch : callable(Step), optional
-        Told of each step: of blocks, and of every pass over the rows. Raising from it stops the
-        work. What a ledger was told by then stays spent, and nothing is published.
+        Called at each step: for blocks, and for every pass over the rows. Raising from it stops
+        the work. What the ledger has recorded by then stays spent, and nothing is published.
     """
     prepared = prepare(
         X,
@@ -470,14 +429,14 @@ def release(
         prepared.close()
 
 
-def _concluded(intent: Intent | None, *, released: bool) -> str | None:
-    """Tell the ledger how it ended; why it could not be told, if so."""
+def _concluded(intent: Intent | None, *, released: bool, reason: str | None = None) -> str | None:
+    """Record in the ledger how it ended; return why that failed, if it did."""
     if intent is None:
         return None
     try:
-        intent.conclude(released=released)
-    except Exception as failure:  # noqa: BLE001 - a ledger may be anybody's code
-        # what was paid for must not be lost: the ledger counts it as unfinished
+        intent.conclude(released=released, reason=reason)
+    except Exception as failure:  # noqa: BLE001 - a ledger may be any code
+        # a release that is paid for must not be lost: the ledger counts it as unfinished
         return str(failure) or type(failure).__name__
     return None
 
@@ -507,9 +466,9 @@ def join_sketch(
     X : array-like, data frame, file, folder, dataset, Dask collection or RowSource (n, d)
         Rows of other people than those of `agreed`. n is public.
     agreed : PrivateSketch
-        From somebody's release: `Release.sketch`, or read back from a receipt.
+        From another holder's release: `Release.sketch`, or read back from a receipt.
     epsilon, delta : float
-        What this holder promises.
+        The budget that this holder spends.
     columns : sequence of str, optional
         Which columns of X stand for those of `agreed`, in the same order; by default those of the
         same names, or all of an array.

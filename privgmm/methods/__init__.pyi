@@ -1,0 +1,10 @@
+from .plan import Plan as Plan
+from .planner import best_plan as best_plan
+from .planner import calibrate as calibrate
+from .planner import plan_for as plan_for
+from .registry import all_methods as all_methods
+from .registry import get as get
+from .registry import names as names
+from .registry import register as register
+from .registry import unregister as unregister
+from .request import PlanRequest as PlanRequest

@@ -1,4 +1,4 @@
-"""Nobody outside ``privgmm/methods`` decides by a method's name or by the kind of its parts."""
+"""No code outside ``privgmm/methods`` decides by a method's name or by the kind of its parts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_decides_nothing_is_left_alone(source: str) -> None:
     assert offending_lines(ast.parse(source), PARTS | {"AveragedAgreement"}) == []
 
 
-def test_lines_are_told_in_order() -> None:
+def test_lines_are_listed_in_order() -> None:
     source = 'a = 1\nif m == "paper":\n    b = isinstance(s, LiftedSpace)\nc = m in ("tight",)'
     assert offending_lines(ast.parse(source)) == [2, 3, 4]
 

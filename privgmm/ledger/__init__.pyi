@@ -1,0 +1,12 @@
+from .history import Entry as Entry
+from .history import History as History
+from .history import LedgerStanding as LedgerStanding
+from .history import LookAlike as LookAlike
+from .memory import MemoryBook as MemoryBook
+from .memory import MemoryLedger as MemoryLedger
+from .protocol import Book as Book
+from .protocol import Intent as Intent
+from .protocol import Ledger as Ledger
+from .sqlite import SQLiteBook as SQLiteBook
+from .sqlite import SQLiteLedger as SQLiteLedger
+from .sqlite import default_path as default_path

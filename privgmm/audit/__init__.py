@@ -1,10 +1,9 @@
-"""An adversary for every mechanism: what is promised is attacked, and the worst is reported.
+"""The audit: an attack on every mechanism, which reports the worst that it finds.
 
-`run_audit` returns a `Report`: worst pairs for each mask, a search over neighbouring sets of
-block fits, whole releases on neighbouring data, and deliberately broken variants, each of which
-must be caught by the check that it was made for. What is attacked is asked of the registered
-methods and of the stages of their plans. ``python -m privgmm.audit`` prints the report. The next
-room is `figures`.
+`run_audit` returns a `Report`. It tries worst pairs for each mask, searches neighbouring sets of
+block fits, and runs whole releases on neighbouring data. Some deliberately broken variants
+(`broken`) show that the checks can fail. The registered methods and the stages of their plans say
+what is attacked. ``python -m privgmm.audit`` prints the report. The next room is `figures`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a changed block does to the agreeing core: its guarantees, measured.
+"""Strains: what one changed block does to the agreeing core, over what is guaranteed.
 
 For a pair of neighbouring sets of fits the real distances, test and representative are run on
-both sides, and compared: does the statistic move by at most its sensitivity, do unchanged fits
-stay friends, does what is masked move by at most gamma; and where the mean of a core is masked,
-are equally labelled components of both cores within 2 tau, and labels beyond doubt. Which of
-these a stage guarantees it says itself (`Agreement.guarantees`).
+both sides and compared. Does the statistic move by at most its sensitivity? Do unchanged fits
+stay friends? Does what is masked move by at most gamma? Where the mean of a core is masked: are
+equally labelled components of both cores within 2 tau, and are labels unambiguous? A stage says
+itself which of these it guarantees (`Agreement.guarantees`).
 """
 
 from __future__ import annotations
@@ -26,32 +26,23 @@ from privgmm.stages.agreement.votes import friend_counts
 __all__ = ["GUARANTEES", "Mechanism", "Strain", "findings_of", "strain"]
 
 _ROUNDING = 1e-9
+"""Relative error of computed distances, as `PickedAgreement.gamma` counts it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Mechanism:
-    """What is attacked: a stage, which says what is promised and holds what is run.
-
-    Parameters
-    ----------
-    stage : Agreement
-    settled : bool
-        Whether pairs near the radius are computed by themselves, as Algorithm 1 does here.
-    """
+    """A stage under attack: it states what is promised and holds what is run."""
 
     stage: Agreement
-    settled: bool = True
 
     def distances(self, items: MixtureBatch) -> Array:
-        """The distances that votes are counted from."""
-        if self.settled:
-            return settled_distances(items, self.stage.space, self.stage.tau)
-        return self.stage.space.distances(items)
+        """Compute the distances that votes are counted from."""
+        return settled_distances(items, self.stage.space, self.stage.tau)
 
 
 @dataclasses.dataclass(frozen=True)
 class Strain:
-    """How hard one pair pulls at each guarantee: measured over allowed, so at most one.
+    """What one pair of neighbours does to each guarantee: measured over allowed, so at most one.
 
     Parameters
     ----------
@@ -87,11 +78,11 @@ GUARANTEES = {
     "doubt": "2 tau / nearest component that does not match < 1",
 }
 _LIMITS = {"flips": 0.0, "doubt": 1 - _ROUNDING}
-"""Of those that are not at most one."""
+"""Limits that are not one: no friendship may change, and labels must be unambiguous."""
 
 
 def strain(mechanism: Mechanism, pair: Neighbours) -> Strain:
-    """Run both sides of a pair and compare."""
+    """Run both sides of a pair and compare them."""
     stage = mechanism.stage
     test, space = stage.test, stage.space
     batches = (pair.first.batch(), pair.second.batch())
@@ -101,6 +92,7 @@ def strain(mechanism: Mechanism, pair: Neighbours) -> Strain:
     flips = int(np.count_nonzero(friends[0] != friends[1]))
     one, two = sides = [test.standing(friend_counts(table, stage.tau)) for table in tables]
     found = Strain(abs(one.statistic - two.statistic) / test.sensitivity, flips)
+    # where one side must refuse, nothing is masked there: the threshold covers such pairs
     if not (one.may_pass and two.may_pass):
         return found
     shown = [
@@ -122,7 +114,7 @@ def _labels(
     members: list[IntArray],
     references: list[int],
 ) -> tuple[float, float]:
-    """Diameter of both cores under the best common order of labels, and the doubt about them."""
+    """Measure the diameter of both cores under the best common labels, and the doubt about them."""
     k, t = stage.n_components, stage.n_blocks
     fits = MixtureBatch.concatenate(batches)
     labels, doubt = [], 0.0
@@ -137,12 +129,14 @@ def _labels(
     everyone = np.concatenate([members[0], t + members[1]])
     order = np.concatenate(labels)
     i, j = (index.astype(np.int64) for index in np.triu_indices(everyone.size, 1))
+    # every member of either core against every other
     table = stage.space.tables(fits, everyone[i], everyone[j])
     # components in the order of their labels
     table = np.take_along_axis(table, order[i][:, :, None], axis=1)
     table = np.take_along_axis(table, order[j][:, None, :], axis=2)
     across = (i < members[0].size) & (j >= members[0].size)
     inside = np.einsum("nkk->nk", table[~across]).max(initial=0.0)
+    # the labels of the two cores are chosen apart, so they may differ by one permutation
     best = min(
         float(table[across][:, np.arange(k), list(common)].max(initial=0.0))
         for common in itertools.permutations(range(k))
@@ -153,7 +147,7 @@ def _labels(
 def findings_of(
     label: str, strains: list[tuple[Strain, str]], *, only: tuple[str, ...] = tuple(GUARANTEES)
 ) -> list[Finding]:
-    """One finding per guarantee: the worst of many strains, and which construction reached it."""
+    """Report each guarantee with the worst of many strains, and which construction reached it."""
     cores = sum(found.both for found, _ in strains)
     findings = []
     for key in only:

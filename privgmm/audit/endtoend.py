@@ -1,9 +1,9 @@
 """Whole releases on neighbouring data: the epsilon that an outsider can prove.
 
-Tiny data sets, rows to release. Fits are a function of the rows, so only the noise is drawn
-again and again: `examine` for every run, and the real mask, for many copies at a time, with the
-secure sampler for some of them. An event is chosen on one half of the runs, and its odds on the
-other half bound epsilon from below.
+The data sets are tiny, and go all the way from rows to a release. Fits are a function of the
+rows, so only the noise is drawn many times: by `examine` for every run, and by the real mask for
+many copies at once; some runs use the secure sampler. An event is chosen on one half of the runs,
+and its odds on the other half bound epsilon from below.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from privgmm.arrays import Array, IntArray
 from privgmm.audit.cores import Mechanism
-from privgmm.audit.findings import Finding, clopper_pearson, within
+from privgmm.audit.findings import Finding, best_direction, clopper_pearson, within
 from privgmm.budget import Budget
 from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.learners.learner import BlockRandomness, Learner, block_seeds
-from privgmm.methods.lifted.cores import averaged
+from privgmm.methods.cores import averaged
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import MixtureBatch
 from privgmm.privacy.noise import DiscreteGaussian, SecureNoise, SeededNoise
@@ -35,6 +35,7 @@ __all__ = [
     "BlockMoments",
     "Instance",
     "boundary",
+    "changed_fits",
     "drawn_releases",
     "empirical_epsilon",
     "isolation",
@@ -47,23 +48,27 @@ __all__ = [
 ]
 
 TINY = Budget(4.0, 0.01)
-"""A promise so lavish that what leaks can be seen."""
+"""A budget so large that thousands of runs can show a leak."""
 
 _MISS = 0.0025
+"""Chance that a bound on one rate is wrong; by convention: two bounds hold with 99.5 %."""
+_FEWEST_SEEN = 100
+"""Released runs on either side below which no direction is estimated; by convention."""
 _LEVELS = np.concatenate([[0.002, 0.005, 0.01, 0.02], np.linspace(0.05, 0.95, 19)])
+"""Quantiles at which events are cut: every 5 %, and finer in the tail, where leaks show first."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockMoments:
-    """The plainest learner: rows of a block in order of their first column, k equal parts.
+    """A learner that sorts the rows of a block by their first column into k equal parts.
 
-    Weight, mean and covariance of each part; a block fails if a part has no spread.
+    A fit is the weight, mean and covariance of each part; a block fails if a part has no spread.
     """
 
     n_components: int = 1
 
     def fit_blocks(self, blocks: Array, *, rng: BlockRandomness = None) -> MixtureBatch:  # noqa: ARG002 - nothing is drawn
-        """Each block by itself."""
+        """Fit each block by itself."""
         t, s, d = blocks.shape
         k = self.n_components
         order = np.argsort(blocks[:, :, 0], axis=1, kind="stable")
@@ -80,8 +85,7 @@ class BlockMoments:
 class Instance:
     """Two data sets (n, d) that differ in one row, how to learn from them, and what is promised.
 
-    Whole releases are run by the thousand, so this is for averaging stages: they mask many copies
-    of a mean as quickly as one.
+    For averaging stages: they mask thousands of copies of a mean as quickly as one.
     """
 
     stage: AveragedAgreement
@@ -96,7 +100,7 @@ class Instance:
             raise InvalidInput(f"first and second must differ in at most one row, got {changed}")
 
     def fits(self) -> tuple[MixtureBatch, MixtureBatch]:
-        """Rows dealt into blocks as a release deals them, and fitted; the same deal for both."""
+        """Deal both data sets into the same blocks, as a release does, and fit them."""
         positions = self.stage.dealt(len(self.first), seed=0)
         first, second = (
             self.learner.fit_blocks(rows[positions], rng=0) for rows in (self.first, self.second)
@@ -113,7 +117,7 @@ def tiny_stage(
     sigma: float = 4.0,
     alpha: float = 0.015,
 ) -> AveragedAgreement:
-    """A stage with few blocks and the widest radius that the budget allows."""
+    """Make a stage with few blocks and the widest radius that the budget allows."""
     t = n_blocks
     theta = DiscreteGaussian(sigma).upper_point(budget.delta)
     full = t - theta
@@ -129,70 +133,72 @@ def tiny_stage(
 
 
 def _data(blocks: Array) -> Array:
-    """Rows (n, 1) that the deal sends into these blocks (t, s)."""
+    """Make rows (n, 1) that the deal sends into these blocks (t, s)."""
     t, s = blocks.shape
     rows = np.empty((t * s, 1))
     rows[deal(t * s, t, seed=0), 0] = blocks
     return rows
 
 
+def _equal_blocks(stage: AveragedAgreement) -> Array:
+    """Make equal blocks (t, 4 k) of four rows around each of k centres, 40 apart."""
+    plain = [40.0 * a + np.array([-1.0, 1.0, -1.0, 1.0]) for a in range(stage.n_components)]
+    return np.tile(np.concatenate(plain), (stage.n_blocks, 1))
+
+
 def opposite(stage: AveragedAgreement) -> Instance:
-    """All blocks alike but one, whose fit one row moves from tau on one side to tau on the other.
+    """Make data sets whose blocks are all alike except one, which one row moves by 2 tau.
 
     Around each centre a block has the rows -r, 0, r and y. With y of either sign the mean is
-    ``y / 4``, and r makes the variance one, so the two fits are mirror images, 2 tau apart.
+    ``y / 4``, and r makes the variance one, so the two fits are mirror images: tau from all others
+    on either side, 2 tau apart.
     """
-    k = stage.n_components
-    centres = 40.0 * np.arange(k)
     y = 8 * math.sinh(stage.tau * (1 - 1e-9) / (2 * math.sqrt(2)))
     if 3 * y**2 >= 16:
         raise InvalidInput(f"tau = {stage.tau:g} is too wide for one row to span it")
     r = math.sqrt(2 * (1 - 3 * y**2 / 16))
-    plain = np.concatenate([c + np.array([-1.0, 1.0, -1.0, 1.0]) for c in centres])
-    blocks = np.tile(plain, (stage.n_blocks, 1))
     sides = []
     for sign in (-1.0, 1.0):
-        changed = blocks.copy()
-        changed[0, :4] = centres[0] + np.array([-r, 0.0, r, sign * y])
-        sides.append(_data(changed))
-    return Instance(stage, sides[0], sides[1], BlockMoments(k))
+        blocks = _equal_blocks(stage)
+        blocks[0, :4] = -r, 0.0, r, sign * y
+        sides.append(_data(blocks))
+    return Instance(stage, sides[0], sides[1], BlockMoments(stage.n_components))
 
 
 def boundary(stage: AveragedAgreement) -> Instance:
-    """The smallest core that may pass, and the same short of one block: h = 0 against h = -1."""
-    k, t = stage.n_components, stage.n_blocks
+    """Make the smallest core that may pass, h = 0, and the same core without one block, h = -1."""
     core = max(stage.test.full, stage.test.core)
-    plain = np.concatenate([40.0 * a + np.array([-1.0, 1.0, -1.0, 1.0]) for a in range(k)])
-    blocks = np.tile(plain, (t, 1))
-    blocks[core:] += 1e3 * np.arange(1, t - core + 1)[:, None]
+    blocks = _equal_blocks(stage)
+    blocks[core:] += 1e3 * np.arange(1, stage.n_blocks - core + 1)[:, None]
     lost = blocks.copy()
     lost[0, 0] -= 1e4
-    return Instance(stage, _data(blocks), _data(lost), BlockMoments(k))
+    return Instance(stage, _data(blocks), _data(lost), BlockMoments(stage.n_components))
 
 
 class _InOrder(SeededNoise):
-    """Seeded noise that does not shuffle: copies of one mixture stay together."""
+    """Seeded noise that does not shuffle, so that copies of one mixture stay together."""
 
     def permutation(self, n: int) -> IntArray:
         return np.arange(n, dtype=np.int64)
 
 
 class _Dealt(SecureNoise):
-    """Secure noise; only where rows go is fixed."""
+    """Secure noise with a fixed deal of rows into blocks."""
 
     def seed(self) -> int:
-        """The seed with which rows are dealt."""
+        """Return the seed with which rows are dealt."""
         return 0
 
 
 def releases(
     stage: AveragedAgreement, fits: MixtureBatch, runs: int, *, rng: np.random.Generator
 ) -> Array:
-    """Many releases from the same fits, as rows of numbers; NaN where the test refused.
+    """Draw many releases from the same fits, as rows of numbers; NaN where the test refused.
 
-    The real test is asked for every run, and the real mask for as many copies of the
-    representative as passed; weights are then normalised within each copy, and components put in
-    order of their means, which undoes the shuffle. Columns: weights, means, log-variances (d = 1).
+    The real test decides every run, and the real mask is applied at once to a copy of the
+    representative for each run that passed. Weights are then normalised within each copy, and
+    components put in order of their means, which undoes the shuffle. Columns: weights, means,
+    log-variances (d = 1).
     """
     test, k = stage.test, stage.n_components
     source = _InOrder(rng)
@@ -215,6 +221,7 @@ def releases(
     weights = weights / weights.sum(axis=1, keepdims=True)
     means = masked.means.reshape(-1, k)
     logs = np.log(masked.covariances.reshape(-1, k))
+    # the order of components is shuffled in a release, so it must not be a feature here
     order = np.argsort(means, axis=1)
     out[passed] = np.concatenate(
         [np.take_along_axis(part, order, axis=1) for part in (weights, means, logs)], axis=1
@@ -223,9 +230,9 @@ def releases(
 
 
 def drawn_releases(instance: Instance, runs: int) -> tuple[Array, Array]:
-    """The same for both data sets, by whole releases with secure noise, nothing taken apart.
+    """Draw releases of both data sets by the stage itself, with secure noise.
 
-    Rows are dealt once, as `Instance.fits` deals them; each run votes, averages and masks anew.
+    Rows are dealt once, as `Instance.fits` deals them; each run votes, averages and masks again.
     """
     sides = []
     for rows in (instance.first, instance.second):
@@ -244,7 +251,7 @@ def drawn_releases(instance: Instance, runs: int) -> tuple[Array, Array]:
 
 
 def secure_releases(instance: Instance, *, runs: int) -> Finding:
-    """The epsilon proved against releases of the real stage with secure noise, bit for bit."""
+    """Prove an epsilon from releases of the stage itself, with secure noise."""
     first, second = drawn_releases(instance, runs)
     epsilon, event = proved_epsilon(first, second, instance.budget.delta)
     same = len({row.tobytes() for row in first}) + int(np.isnan(first[:, 0]).sum())
@@ -259,13 +266,11 @@ def secure_releases(instance: Instance, *, runs: int) -> Finding:
 
 
 def _features(first: Array, second: Array, half: int) -> tuple[Array, Array]:
-    """Columns to threshold: those of the release, and the direction that tells them apart best."""
+    """Add a column to those of the release: the direction that separates the two best."""
     seen = [part[:half][~np.isnan(part[:half, 0])] for part in (first, second)]
-    if min(len(part) for part in seen) < 100:
+    if min(len(part) for part in seen) < _FEWEST_SEEN:
         return first, second
-    pooled = np.cov(np.concatenate([part - part.mean(axis=0) for part in seen]).T)
-    gap = seen[0].mean(axis=0) - seen[1].mean(axis=0)
-    towards = np.linalg.pinv(np.atleast_2d(pooled), rcond=1e-9) @ gap
+    towards = best_direction(*seen)
     return (
         np.column_stack([first, first @ towards]),
         np.column_stack([second, second @ towards]),
@@ -273,7 +278,7 @@ def _features(first: Array, second: Array, half: int) -> tuple[Array, Array]:
 
 
 def proved_epsilon(first: Array, second: Array, delta: float) -> tuple[float, str]:
-    """A lower bound on epsilon at `delta` from two samples of outputs, at 99 % confidence.
+    """Bound epsilon at `delta` from below, from two samples of outputs, at 99 % confidence.
 
     Every event is "refused", "released", or "released with a column above (below) a level".
     The best of them, and the better direction, are chosen on the first half of the samples;
@@ -294,6 +299,7 @@ def proved_epsilon(first: Array, second: Array, delta: float) -> tuple[float, st
             above = f"column {column} > {level:.3g}"
             events.append((above, one[:, column] > level, two[:, column] > level))
             events.append((f"not {above}", one[:, column] <= level, two[:, column] <= level))
+    # chosen on the first half and bounded on the second: the choice cannot favour a lucky event
     choice: tuple[float, str, Array, Array] | None = None
     for name, a, b in events:
         for word, p, q in ((name, a, b), (f"{name}, backwards", b, a)):
@@ -319,7 +325,7 @@ def empirical_epsilon(
     label: str = "",
     rng: np.random.Generator,
 ) -> Finding:
-    """The epsilon proved against a whole release, which must be below the promised one."""
+    """Prove an epsilon from whole releases; it must be below the promised one."""
     stage, budget = instance.stage, instance.budget
     first, second = (releases(stage, fits, runs, rng=rng) for fits in instance.fits())
     epsilon, event = proved_epsilon(first, second, budget.delta)
@@ -335,7 +341,7 @@ def empirical_epsilon(
 def refused_neighbour(
     instance: Instance, *, runs: int = 100_000, rng: np.random.Generator
 ) -> Finding:
-    """Releases where the neighbour always refuses: no more often than delta."""
+    """Count releases where the neighbour always refuses: at most a share delta of all runs."""
     stage, budget = instance.stage, instance.budget
     first, second = (releases(stage, fits, runs, rng=rng) for fits in instance.fits())
     if not np.isnan(second).all():
@@ -350,12 +356,22 @@ def refused_neighbour(
     )
 
 
+def changed_fits(before: MixtureBatch, after: MixtureBatch) -> list[int]:
+    """List the fits that differ in any bit."""
+    same = before.ok == after.ok
+    for name in ("weights", "means", "cholesky"):
+        first, second = getattr(before, name), getattr(after, name)
+        equal = (first == second) | (np.isnan(first) & np.isnan(second))
+        same &= equal.reshape(len(before), -1).all(axis=1)
+    return [int(i) for i in np.flatnonzero(~same)]
+
+
 def isolation(
     learner: Learner, blocks: Array, *, changes: int = 8, rng: np.random.Generator
 ) -> Finding:
-    """Replacing one row changes one fit: no learner may carry anything from block to block.
+    """Replace single rows, each of which may change one fit: blocks must not share anything.
 
-    Seeds are fixed per block, so that whatever a learner draws is the same before and after.
+    Seeds are fixed per block, so that a learner draws the same before and after.
     """
     t, s, d = blocks.shape
     seeds = block_seeds(rng, t)
@@ -365,15 +381,7 @@ def isolation(
         changed = blocks.copy()
         where = int(rng.integers(t))
         changed[where, int(rng.integers(s))] += rng.choice([0.1, 10.0, 1e6]) * rng.normal(size=d)
-        after = learner.fit_blocks(changed, rng=seeds)
-        same = [
-            all(
-                np.array_equal(getattr(before, part)[i], getattr(after, part)[i], equal_nan=True)
-                for part in ("weights", "means", "cholesky")
-            )
-            for i in range(t)
-        ]
-        worst = max(worst, sum(not alike for alike in same))
+        worst = max(worst, len(changed_fits(before, learner.fit_blocks(changed, rng=seeds))))
     return within(
         f"learner {type(learner).__name__}",
         "fits changed by one row <= 1",

@@ -1,4 +1,8 @@
-"""What an audit found: one claim, one measured number, one limit; and a table of them."""
+"""Findings: one claim, one measured number and one limit each; a report is a table of them.
+
+The statistics that several attacks share are here too: exact bounds on a probability, a bound on a
+mean, and the direction that separates two samples best.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,15 @@ from scipy.stats import beta
 from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 
-__all__ = ["Finding", "Report", "caught", "clopper_pearson", "mean_upper_bound", "within"]
+__all__ = [
+    "Finding",
+    "Report",
+    "best_direction",
+    "caught",
+    "clopper_pearson",
+    "mean_upper_bound",
+    "within",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +53,7 @@ class Finding:
     detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             key: value if not isinstance(value, float) or math.isfinite(value) else str(value)
             for key, value in dataclasses.asdict(self).items()
@@ -49,12 +61,12 @@ class Finding:
 
 
 def within(name: str, claim: str, measured: float, limit: float, detail: str = "") -> Finding:
-    """A finding that passes if the measured value does not exceed its limit; NaN never passes."""
+    """Make a finding that passes if the measured value is at most its limit; NaN never passes."""
     return Finding(name, claim, float(measured), float(limit), bool(measured <= limit), detail)
 
 
 def caught(name: str, broken: Finding) -> Finding:
-    """What a check said about a deliberately broken variant: passes if the check failed."""
+    """Make a finding about a deliberately broken variant: it passes if the check failed."""
     return Finding(
         f"broken: {name}",
         f"must be caught by: {broken.name}",
@@ -103,12 +115,12 @@ class Report:
         return "\n".join(line.rstrip() for line in lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {"passed": self.passed, "findings": [f.to_dict() for f in self.findings]}
 
 
 def clopper_pearson(successes: int, trials: int, miss: float) -> tuple[float, float]:
-    """Exact bounds on a probability; each side is wrong with chance at most `miss`."""
+    """Compute exact bounds on a probability; each is wrong with chance at most `miss`."""
     if not 0 <= successes <= trials or trials < 1:
         raise InvalidInput(f"successes must lie in 0..trials, got {successes} of {trials}")
     low = 0.0 if successes == 0 else float(beta.ppf(miss, successes, trials - successes + 1))
@@ -117,7 +129,7 @@ def clopper_pearson(successes: int, trials: int, miss: float) -> tuple[float, fl
 
 
 def mean_upper_bound(values: Array, miss: float) -> float:
-    """An upper bound on the mean of a law on [0, 1], wrong with chance at most `miss`.
+    """Compute an upper bound on the mean of a law on [0, 1], wrong with chance at most `miss`.
 
     The empirical Bernstein bound ``mean + sqrt(2 v ln(2/miss) / n) + 7 ln(2/miss) / (3 (n - 1))``,
     v the sample variance (Maurer and Pontil, 2009, Theorem 4).
@@ -126,3 +138,14 @@ def mean_upper_bound(values: Array, miss: float) -> float:
     log = math.log(2 / miss)
     spread = math.sqrt(2 * float(np.var(values, ddof=1)) * log / n)
     return float(np.mean(values)) + spread + 7 * log / (3 * (n - 1))
+
+
+def best_direction(first: Array, second: Array) -> Array:
+    """Find the combination of columns (m,) that separates two samples (n, m) best.
+
+    Fisher's discriminant: the inverse pooled covariance, applied to the difference of the means.
+    """
+    pooled = np.cov(np.concatenate([part - part.mean(axis=0) for part in (first, second)]).T)
+    gap = first.mean(axis=0) - second.mean(axis=0)
+    # columns may be constant, or copies of each other
+    return np.asarray(np.linalg.pinv(np.atleast_2d(pooled), rcond=1e-9) @ gap)

@@ -1,7 +1,8 @@
-"""What masks publish: the scale of their noise, their shuffle, and outputs that give away.
+"""Outputs of masks: the scale of their noise, their shuffle, and outputs that give rows away.
 
-An output that one data set can have and its neighbour cannot is caught by asking the neighbour for
-it: the noise that it would take is computed in fractions and handed to the real mask.
+An output that one data set can have and its neighbour cannot would give the row away. So the
+neighbour is asked for the same output: the noise that this takes is computed in fractions and
+handed to the real mask.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from privgmm.audit.findings import Finding, within
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
-from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.public_grid import GRID_BITS, noise_bits
 from privgmm.stages.agreement.stage import Agreement
 
-__all__ = ["impossible_outputs", "mask_scale", "shuffled", "weight_scale"]
+__all__ = ["impossible_outputs", "mask_scale", "shuffled"]
 
 _SIGMAS = 5.0
+"""Standard errors that chance may cause; by convention: one check in two million fails by it."""
+_RANGE_ERROR = 1.17
+"""Relative standard error of the interquartile range of n normal draws, times sqrt n."""
 _LEVEL_BITS = 52
+"""Bits of each level of the fine noise, see `privacy.noise.fine_normal`."""
 
 
 def _spread(values: Array) -> float:
@@ -35,45 +39,29 @@ def _spread(values: Array) -> float:
 def mask_scale(
     stage: Agreement, label: str, *, samples: int = 8_000, rng: np.random.Generator
 ) -> Finding:
-    """How wide masked means and covariances scatter, against the formula written out.
+    """Compare how widely masked means and covariances scatter with the formula written out.
 
-    Interquartile ranges of 8,000 draws are known to two percent: a tenth less noise fails.
+    Interquartile ranges of 8,000 draws are known to within 2 %: a tenth less noise fails.
     """
     space, d = stage.space, stage.n_features
     got = space.mask(space.equal_components(samples, d), rng=SeededNoise(rng))
     _, means, variances = space.formula(samples, d, rng=rng)
-    error = 1.17 * math.sqrt(2 / samples)
+    error = _RANGE_ERROR * math.sqrt(2 / samples)
     worst = max(
         abs(math.log(_spread(a) / _spread(b))) / error
         for a, b in ((got.means[:, 0], means), (got.covariances[:, 0, 0], variances))
     )
     return within(
         f"mask, {label}, k={stage.n_components}, d={d}: scale of the code",
-        "interquartile ranges off by so many standard errors <= 5",
+        "error of interquartile ranges, in standard errors <= 5",
         worst,
         _SIGMAS,
         f"{samples} components masked by the real code",
     )
 
 
-def weight_scale(
-    space: PaperSpace, label: str, *, samples: int = 20_000, rng: np.random.Generator
-) -> Finding:
-    """The same for weights, where they have noise of their own."""
-    drawn = space.mask_weight(np.full(samples, 0.5), 2, rng=SeededNoise(rng))
-    # the interquartile range of a normal law of deviation one
-    wanted = 1.3489795 * space.eta_weight
-    return within(
-        f"mask, {label}: scale of weights",
-        "interquartile range off by so many standard errors <= 5",
-        abs(math.log(_spread(drawn) / wanted)) / (1.17 / math.sqrt(samples)),
-        _SIGMAS,
-        f"{samples} weights masked by the real code",
-    )
-
-
 def shuffled(stage: Agreement, label: str, *, samples: int = 400) -> Finding:
-    """Whether components come out in the order that they went in, more or less than half of all."""
+    """Count how often two components come out in the order of the input: in half of all runs."""
     space, d = stage.space, stage.n_features
     source = SeededNoise(np.random.default_rng(0))
     item = space.equal_components(2, d)
@@ -83,7 +71,7 @@ def shuffled(stage: Agreement, label: str, *, samples: int = 400) -> Finding:
     )
     return within(
         f"mask, {label}: order of components",
-        "off from one half by so many standard errors <= 5",
+        "distance from one half, in standard errors <= 5",
         abs(kept - samples / 2) / (math.sqrt(samples) / 2),
         _SIGMAS,
         f"{kept} of {samples} in the order of the input",
@@ -91,7 +79,7 @@ def shuffled(stage: Agreement, label: str, *, samples: int = 400) -> Finding:
 
 
 def _apart(item: Mixture | Anchored) -> Mixture | Anchored:
-    """The same representative with its second component far to the right."""
+    """Move the second component of a representative far to the right."""
     means = item.means.copy()
     means[1, 0] += 1e6
     if isinstance(item, Mixture):
@@ -103,7 +91,7 @@ def _apart(item: Mixture | Anchored) -> Mixture | Anchored:
 
 
 class _Levels(SeededNoise):
-    """Hands out, level by level, the fine noise that it was told to (multiples of 2^-unit)."""
+    """Noise that returns given fine noise, level by level, in multiples of 2^-unit."""
 
     def __init__(self, noise: Sequence[Fraction], levels: int) -> None:
         super().__init__(np.random.default_rng(0))
@@ -124,25 +112,25 @@ class _Levels(SeededNoise):
     def _digit(z: int, levels: int, j: int) -> int:
         return (z >> (_LEVEL_BITS * (levels - 1 - j))) & ((1 << _LEVEL_BITS) - 1)
 
-    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:  # noqa: ARG002 - as told
-        """The next level."""
+    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:  # noqa: ARG002 - the noise is given
+        """Return the next level."""
         return np.asarray(np.clip(next(self._digits), -(2**62), 2**62), dtype=np.int64)
 
     def normal(self, shape: int | tuple[int, ...]) -> Array:
-        """The same, as near as floating point comes to it."""
+        """Return the given noise, rounded to floating point."""
         return np.asarray(self._plain.reshape(shape))
 
     def permutation(self, n: int) -> IntArray:
-        """None."""
+        """Return the order as it is."""
         return np.arange(n, dtype=np.int64)
 
 
 def _needed(shown: Mixture, item: Anchored, eta: float) -> list[Fraction]:
-    """The noise (4,) with which a lifted component in one column becomes what is shown."""
+    """Compute the noise (4,) with which a lifted component in one column becomes `shown`."""
     mean, width = (Fraction(float(x)) for x in (shown.means[0, 0], shown.cholesky[0, 0, 0]))
     low, centre = (Fraction(float(x)) for x in (item.cholesky[0, 0, 0], item.means[0, 0]))
     (r00, r01), (_, r11) = ([Fraction(float(x)) for x in row] for row in item.roots[0])
-    # [[1, 0], [mean, width]] = root M for a lower M; the constant first, the weight left as it is
+    # [[1, 0], [mean, width]] = root M for a lower M: the constant comes first, weights stay
     root = [[r11, Fraction(0)], [centre * r11 + low * r01, low * r00]]
     M = [[1 / root[0][0], Fraction(0)], [Fraction(0), width / root[1][1]]]
     M[1][0] = (mean - root[1][0] * M[0][0]) / root[1][1]
@@ -153,7 +141,7 @@ def _needed(shown: Mixture, item: Anchored, eta: float) -> list[Fraction]:
 def impossible_outputs(
     space: LiftedSpace, label: str = "lifted", *, outputs: int = 60, rng: np.random.Generator
 ) -> Finding:
-    """Outputs of a data set that its neighbour could not give, or that lie off the public grid."""
+    """Count outputs that a neighbour could not give, or that lie off the public grid."""
     one = Anchored(np.ones(1), np.array([[3.0]]), np.array([[[1.0]]]), np.eye(2)[None])
     two = Anchored(
         np.ones(1), np.array([[3.1]]), np.array([[[1.4]]]), np.array([[[1.1, 0.07], [0.0, 0.9]]])
@@ -172,7 +160,7 @@ def impossible_outputs(
         )
         faults += off or not same
     return within(
-        f"mask, {label}: outputs that give away",
+        f"mask, {label}: outputs that give rows away",
         "outputs that the neighbour cannot give <= 0",
         faults,
         0,

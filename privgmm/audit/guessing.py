@@ -1,13 +1,13 @@
-"""The guessing game: tell which of two neighbouring data sets made a release.
+"""The guessing game: guess which of two neighbouring data sets a release was made from.
 
-The definition of differential privacy, played. The guesser knows both data sets, how the rows
-were dealt, every fit, and everything else but the noise; and is shown more than is ever
-published: the numbers a mask draws before they are squared and shuffled into a mixture. Then the
-likelihood of what is shown is known exactly under either data set, and so are the best guess and
-its chance of success. No real guesser does better, and the promise must hold even for this one.
+It is the definition of differential privacy, played. The guesser knows both data sets, how the
+rows were dealt, every fit, and everything else except the noise. They are shown more than is ever
+published: the numbers that a mask draws before it makes a mixture of them. So the likelihood of
+what they see is known exactly for either data set, and with it the best guess and its chance of
+success. No real guesser does better, and the promise must hold even for this one.
 
-An outsider sees what is published, many times over, and learns to tell the two apart: `attack_on`.
-Both must stay below the ceiling that `Plan.ceiling` proves, and above the curve of
+An outsider sees only what is published, many times, and learns to distinguish the two data sets:
+`attack_on`. Both must stay below the ceiling that `Plan.ceiling` proves, and above the curve of
 `Plan.tradeoff`.
 """
 
@@ -20,12 +20,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from privgmm.arrays import Array, BoolArray, IntArray
-from privgmm.audit.findings import Finding, clopper_pearson, within
+from privgmm.audit.findings import Finding, best_direction, clopper_pearson, within
 from privgmm.audit.privacy_loss import measured_delta, whole_losses
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
 from privgmm.privacy.gaussian_pairs import GaussianPair
-from privgmm.release import Outcome
+from privgmm.releases import Outcome
+from privgmm.stages.agreement.stage import Agreement, AgreementView
 
 __all__ = [
     "Attack",
@@ -36,23 +37,26 @@ __all__ = [
     "attack_on",
     "ceiling_finding",
     "duel_between",
-    "guessed_right",
 ]
 
 _MISS = 0.0025
+"""Chance that a bound on one rate is wrong; by convention: two bounds hold with 99.5 %."""
 _LEVELS = np.linspace(0.02, 0.98, 49)
+"""Quantiles at which an outsider tries to cut: every 2 %, fine enough for samples of hundreds."""
+_ROWS_PER_COLUMN = 10
+"""Released rows per column from which a covariance is estimated; by convention."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Silence:
-    """No noise at all: what a mask makes of it is what it was given. NOT private."""
+    """A source of zeros in place of noise: what a mask publishes with it is CONFIDENTIAL."""
 
     def normal(self, shape: int | tuple[int, ...]) -> Array:
-        """Zeros."""
+        """Return zeros."""
         return np.zeros(shape)
 
     def permutation(self, n: int) -> IntArray:
-        """The order as it is."""
+        """Return the order as it is."""
         return np.arange(n, dtype=np.int64)
 
 
@@ -65,11 +69,11 @@ class Score:
 
     @property
     def share(self) -> float:
-        """Right guesses among all; a half before the first."""
+        """Share of right guesses; one half before the first guess."""
         return self.right / self.rounds if self.rounds else 0.5
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Clopper and Pearson's interval for the chance of a right guess: never too short."""
+        """Compute Clopper and Pearson's interval for the chance of a right guess."""
         if self.rounds == 0:
             return 0.0, 1.0
         return clopper_pearson(self.right, self.rounds, (1 - confidence) / 2)
@@ -106,27 +110,27 @@ class Attack:
         return 1 - sum(self.rates) / 2
 
     def highest(self, miss: float = 0.025) -> tuple[float, float]:
-        """Upper bounds on the chances of a false alarm and of a miss, each wrong with `miss`."""
+        """Bound the chances of a false alarm and of a miss from above, each wrong with `miss`."""
         return (
             clopper_pearson(self.false_alarms, self.from_b, miss)[1],
             clopper_pearson(self.missed, self.from_a, miss)[1],
         )
 
     def lowest(self, miss: float = 0.025) -> tuple[float, float]:
-        """Lower bounds, likewise."""
+        """Bound the same two chances from below, each wrong with `miss`."""
         return (
             clopper_pearson(self.false_alarms, self.from_b, miss)[0],
             clopper_pearson(self.missed, self.from_a, miss)[0],
         )
 
     def proved_success(self, miss: float = _MISS) -> float:
-        """A lower bound on the chance of a right guess, wrong with chance at most twice `miss`."""
+        """Bound the chance of a right guess from below, wrong with chance at most twice `miss`."""
         return 1 - sum(self.highest(miss)) / 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Duel:
-    """Two neighbouring data sets, and all that the strongest guesser can know of each.
+    """Two neighbouring data sets, as the strongest guesser knows them.
 
     Parameters
     ----------
@@ -142,7 +146,7 @@ class Duel:
 
     @property
     def best_success(self) -> float:
-        """The chance of the best guess, exactly: one half plus half the total variation.
+        """Chance that the best guess is right, exactly: one half plus half the total variation.
 
         ``TV = (P_A(refuse) - P_B(refuse))+ + ∫ (a p_A - b p_B)+`` with a, b the chances to pass.
         """
@@ -156,15 +160,15 @@ class Duel:
         return 0.5 + 0.5 * apart
 
     def play(self, n: int, *, rng: np.random.Generator) -> Score:
-        """Fair rounds, n of them, by the guesser who takes the likelier data set."""
+        """Play n fair rounds as the guesser who names the likelier data set."""
         from_a = rng.random(n) < 0.5
         loss = self._losses(from_a, rng=rng)
-        # where nothing speaks for either, a coin decides
+        # where both are equally likely, a coin decides
         guess = np.where(loss == 0, rng.random(n) < 0.5, loss > 0)
         return Score(int((guess == from_a).sum()), n)
 
     def _losses(self, from_a: BoolArray, *, rng: np.random.Generator) -> Array:
-        """``ln P_A - ln P_B`` (n,) of what is seen in each round."""
+        """Draw ``ln P_A - ln P_B`` (n,) of what is seen in each round."""
         n = from_a.size
         passed = rng.random(n) < np.where(from_a, self.pass_a, self.pass_b)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -181,9 +185,9 @@ class Duel:
     def attacks(
         self, n: int, odds: Sequence[float], *, rng: np.random.Generator
     ) -> tuple[Attack, ...]:
-        """The best tests there are, n rounds from each side: A is said from these log odds on.
+        """Play the best tests, n rounds from each side; each says A from its log odds upwards.
 
-        One set of rounds serves all of them.
+        All of them judge the same rounds.
         """
         of_a, of_b = (self._losses(np.full(n, side), rng=rng) for side in (True, False))
         return tuple(
@@ -192,13 +196,13 @@ class Duel:
 
 
 def at_worst_count(pair: GaussianPair, chances: Sequence[float]) -> Duel:
-    """The duel over what a mask draws, behind the gate where it is easiest to win.
+    """Make the duel over what a mask draws, at the count of the gate where it is easiest to win.
 
     Parameters
     ----------
     pair : GaussianPair
     chances : sequence of float
-        Of passing, at each value of the gate's count; neighbours differ by one at most.
+        Chances to pass at each value of the gate's count; neighbours differ by at most one.
     """
     listed = np.asarray(chances)
     a, b = np.concatenate([[listed[1:], listed[:-1]], [listed[:-1], listed[1:]]], axis=1)
@@ -209,7 +213,7 @@ def at_worst_count(pair: GaussianPair, chances: Sequence[float]) -> Duel:
 
 
 def attack_on(first: Array, second: Array) -> Attack:
-    """What an outsider makes of many releases from A and as many from B.
+    """Learn to distinguish releases from A and from B, as an outsider can, and test it.
 
     Parameters
     ----------
@@ -218,8 +222,8 @@ def attack_on(first: Array, second: Array) -> Attack:
 
     Notes
     -----
-    On the first halves the outsider learns the direction that tells the two apart best, where to
-    cut, and what to make of a refusal; the second halves say how good that is.
+    On the first halves the outsider learns the direction that separates the two best, where to
+    cut, and what a refusal means. The second halves show how good that test is.
     """
     if len(first) < 4 or first.shape != second.shape:
         raise InvalidInput(
@@ -256,30 +260,18 @@ def attack_on(first: Array, second: Array) -> Attack:
 
 
 def _direction(first: Array, second: Array) -> Array:
-    """The linear combination of columns (m,) that tells released ones apart best."""
+    """Find the combination of columns (m,) that separates what was released best."""
     seen = [part[~np.isnan(part).any(axis=1)] for part in (first, second)]
-    if min(len(part) for part in seen) < 10 * first.shape[1]:
-        return np.full(first.shape[1], 1.0)
-    pooled = np.cov(np.concatenate([part - part.mean(axis=0) for part in seen]).T)
-    gap = seen[0].mean(axis=0) - seen[1].mean(axis=0)
-    return np.asarray(np.linalg.pinv(np.atleast_2d(pooled), rcond=1e-9) @ gap)
-
-
-def guessed_right(name: str, attack: Attack, ceiling: float, detail: str = "") -> Finding:
-    """An attack against the ceiling that was proved."""
-    return within(
-        name,
-        "right guesses, lower bound <= proved ceiling",
-        attack.proved_success(),
-        ceiling,
-        detail or f"2 x {attack.from_a} runs, {attack.success:.1%} right",
-    )
+    if min(len(part) for part in seen) < _ROWS_PER_COLUMN * first.shape[1]:
+        return np.ones(first.shape[1])
+    return best_direction(*seen)
 
 
 def ceiling_finding(plan: Plan, *, draws: int, rng: np.random.Generator) -> Finding | None:
-    """All noise of a plan drawn at its worst, against the ceiling; None if it cannot be drawn.
+    """Hold all noise of a plan, at its worst, against the proved ceiling.
 
-    Losses of a gate are those of its noisy count, so the ceiling is the one with counts shown.
+    Returns None for a plan whose losses cannot be drawn. Losses of a gate are those of its noisy
+    count, so the ceiling is the one with counts shown.
     """
     sight = plan.price().sight
     if plan.price().curve is None or sight is None:
@@ -287,7 +279,7 @@ def ceiling_finding(plan: Plan, *, draws: int, rng: np.random.Generator) -> Find
     try:
         losses = whole_losses(plan, draws, rng=rng)
     except InvalidInput:
-        # a stage that does not draw its losses; what else can be attacked of it is asked elsewhere
+        # a stage that does not draw its losses; its other claims are attacked elsewhere
         return None
     found = measured_delta(losses, [0.0])
     return within(
@@ -301,25 +293,28 @@ def ceiling_finding(plan: Plan, *, draws: int, rng: np.random.Generator) -> Find
 
 
 def duel_between(first: Outcome, second: Outcome) -> Duel:
-    """The duel between two outcomes of one plan, made from neighbours with one seed.
+    """Make the duel between two outcomes of one plan, from neighbouring rows and one seed.
 
-    With one seed the rows are dealt alike and the blocks fitted alike, so the fits differ in the
-    block of the one row that differs. The noise in the outcomes themselves is not looked at.
+    With one seed the rows are dealt alike and the blocks fitted alike, so the fits differ only in
+    the block of the row that differs. The noise in the outcomes themselves is not used.
     """
     plan = first.result.plan
     if plan != second.result.plan:
         raise InvalidInput("both outcomes must come from one plan")
-    if plan.stages != (plan.agreement,):
-        raise InvalidInput("a duel is exact only without refinement: plan with refine=False")
+    stage = plan.stage(Agreement)
+    if plan.stages != (stage,):
+        raise InvalidInput(
+            "a duel is exact only without refinement: plan an agreement and no other stage"
+        )
     chances, items = [], []
     for outcome in (first, second):
-        verdict = outcome.curator.verdict
-        chances.append(plan.test.pass_probability(verdict.counts))
+        view = outcome.curator.view(AgreementView)
+        chances.append(stage.test.pass_probability(view.verdict.counts))
         items.append(
-            plan.space.representative(outcome.curator.fits, verdict.weights, verdict.reference)
+            stage.space.representative(view.fits, view.verdict.weights, view.verdict.reference)
             if chances[-1] > 0
             else None
         )
     if items[0] is None or items[1] is None:
         return Duel(chances[0], chances[1], None)
-    return Duel(chances[0], chances[1], plan.space.gaussian_pair(items[0], items[1]))
+    return Duel(chances[0], chances[1], stage.space.gaussian_pair(items[0], items[1]))

@@ -1,8 +1,8 @@
-"""Histograms over endless bins: how far counts move, and how often a bin of one row shows.
+"""Histograms with unlimited bins: how far counts move, and how often a bin of one row is shown.
 
-Bins have independent noise, so the law of what a histogram shows on two neighbours is a product
-over the two bins whose counts differ. It is taken from the real code, noise by noise, and the
-divergence of the two products is exact.
+Bins have independent noise, so what a histogram shows on two neighbours differs in two bins only,
+and its law is a product over them. The law is taken from the real code, one value of the noise at
+a time, and the divergence of the two products is exact.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame, pla
 __all__ = ["counts_move", "lone_bins", "shown_law"]
 
 _DELTAS = (0.1, 1e-3, 1e-6)
+"""Where the two bins are held against the price: typical, rare and as in a usual budget."""
 _IMPOSSIBLE = 1e-40
+"""Outcomes less likely than this are left out: together they change no digit of a delta."""
 _ENDLESS = 60.0
-"""An epsilon at which only outcomes count that the neighbour never has."""
+"""An epsilon so large that only outcomes count which the neighbour never has."""
 
 
 class _Scripted(SeededNoise):
-    """Draws what it was told to draw."""
+    """Noise with given values."""
 
     def __init__(self, noise: IntArray) -> None:
         super().__init__(np.random.default_rng(0))
@@ -36,16 +38,16 @@ class _Scripted(SeededNoise):
 
     noise: IntArray
 
-    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:  # noqa: ARG002 - told
+    def discrete_gaussian(self, sigma: float, size: int) -> IntArray:  # noqa: ARG002 - the noise is given
         return self.noise[:size]
 
 
 def shown_law(
     histogram: type[Histogram], count: int, sigma: float, threshold: int, *, most: int
 ) -> Array:
-    """Chances (m,) of what a bin of `count` rows shows: nothing, or each noisy count in order.
+    """Compute chances (m,) of what a bin of `count` rows shows: nothing, or each noisy count.
 
-    Every value of the noise is handed to the real code once; an empty bin is not in it at all.
+    Every value of the noise goes through the real code once; an empty bin is not stored at all.
     Laws of counts up to `most` have the same length m.
     """
     law = DiscreteGaussian(sigma)
@@ -61,10 +63,7 @@ def shown_law(
 
 
 def _delta(first: tuple[Array, Array], second: tuple[Array, Array], epsilon: float) -> float:
-    """``sum of (P - e^epsilon Q)+`` over the outcomes of two bins.
-
-    Outcomes that are as good as impossible under P add nothing.
-    """
+    """Compute ``sum of (P - e^epsilon Q)+`` over the outcomes of two bins."""
     parts = []
     for one, two in zip(first, second, strict=True):
         seen = one > _IMPOSSIBLE
@@ -74,31 +73,22 @@ def _delta(first: tuple[Array, Array], second: tuple[Array, Array], epsilon: flo
     return float(np.maximum(gain, 0.0).sum())
 
 
-def lone_bins(
-    stage: HistogramFrame,
-    *,
-    drawn: HistogramFrame | None = None,
-    histogram: type[Histogram] = Histogram,
-) -> list[Finding]:
-    """The law of what two bins show when a row leaves one for the other, against the price.
+def lone_bins(stage: HistogramFrame, *, histogram: type[Histogram] = Histogram) -> list[Finding]:
+    """Compare what two bins show when a row leaves one for the other with the price.
 
-    `stage` says what is claimed; `drawn` and `histogram` are what is run, and differ from the real
-    ones only where a broken one is tried.
+    `histogram` is what is run: another one than the real one only if a broken one is tried.
     """
-    run = stage if drawn is None else drawn
     worst, lone, beyond = 0.0, 0.0, 0.0
-    for sigma, claimed, threshold in (
-        (stage.scale_sigma, stage.scale_threshold, run.scale_threshold),
-        (stage.location_sigma, stage.location_threshold, run.location_threshold),
+    for sigma, threshold in (
+        (stage.scale_sigma, stage.scale_threshold),
+        (stage.location_sigma, stage.location_threshold),
     ):
         law = functools.cache(
-            lambda count, s=sigma, t=threshold, m=claimed + 1: shown_law(
-                histogram, count, s, t, most=m
-            )
+            lambda count, s=sigma, t=threshold: shown_law(histogram, count, s, t, most=t + 1)
         )
         curve = gaussian_curve(sigma / math.sqrt(2))
-        # counts that are as likely shown as not, and those that a row can make or empty
-        middle = claimed
+        # a count that is shown half of the time, and counts that one row can make or empty
+        middle = threshold
         pairs = [(1, 0), (2, 0), (1, 1), (middle, 0), (1, middle), (middle, middle)]
         never = 0.0
         for left, entered in pairs:
@@ -128,7 +118,7 @@ def lone_bins(
 
 
 def _gap(first: Histogram, second: Histogram) -> float:
-    """L2 distance of two histograms over all bins there are."""
+    """Compute the L2 distance of two histograms over all their bins."""
     counts: dict[int, int] = {}
     for sign, one in ((1, first), (-1, second)):
         for where, count in zip(one.bins.tolist(), one.counts.tolist(), strict=True):
@@ -137,9 +127,9 @@ def _gap(first: Histogram, second: Histogram) -> float:
 
 
 def counts_move(stage: HistogramFrame, *, tries: int = 30, rng: np.random.Generator) -> Finding:
-    """How far replacing a row, or a person with any number of rows, moves the counts of a column.
+    """Measure how far replacing a row, or a person with several, moves the counts of a column.
 
-    The real pairs and bins: rows near and far, ties, the largest numbers there are.
+    It uses the real pairs and bins, and rows near and far, ties, and the largest floats.
     """
     d, n = stage.n_features, 41
     worst = 0.0

@@ -1,10 +1,10 @@
-"""Worst pairs for every mask: what leaks must lie below what was priced.
+"""Worst pairs for every mask: what leaks must lie below the price.
 
 A mask is Gaussian noise followed by arithmetic on it. For two inputs as far apart as a stage
-allows, the privacy loss of the Gaussian part is known exactly; its expectation
+allows, the privacy loss of the Gaussian part is known exactly. Its
 ``delta(epsilon) = E[(1 - exp(epsilon - loss))+]`` is estimated by drawing and computed by
-quadrature, and both must lie below what the stage was priced with. The space of a stage says what
-its mask draws, and the stage what that costs: a Rényi curve, or what lemmas say of its parts.
+quadrature, and both must lie below the price. The space of a stage says what its mask draws; the
+stage says what that costs: a Rényi curve, or lemmas about its parts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ from privgmm.stages.agreement.stage import Agreement
 __all__ = ["exact_mask", "lemma_mask", "mask_findings", "masked_law", "sampled_mask"]
 
 _DELTAS = (0.1, 1e-2, 1e-3)
+"""Where drawn losses are held against the price: 10^5 draws see few losses that are rarer."""
 _EXACT_DELTAS = (0.1, 1e-3, 1e-6, 1e-9)
+"""Where quadrature is held against the price: beyond the deltas of usual budgets."""
 _MISS = 1e-4
+"""Chance that one upper bound is wrong; by convention, for some dozens of bounds in an audit."""
+_BY_CHANCE = 1e-6
+"""Chance that the law of the code is rejected although it is right; by convention."""
 
 
 def mask_findings(
     stage: Agreement, label: str, *, samples: int, rng: np.random.Generator
 ) -> list[Finding]:
-    """All that can be checked of a stage's mask, given how it is priced."""
+    """Run every check of a stage's mask that its price allows."""
     law = [masked_law(stage, label, rng=rng), mask_scale(stage, label, rng=rng)]
     if stage.mask_curve() is None:
         return [*law, lemma_mask(stage, label)]
@@ -56,7 +61,7 @@ def _curve(stage: Agreement) -> RenyiCurve:
 def sampled_mask(
     stage: Agreement, label: str, *, samples: int = 100_000, rng: np.random.Generator
 ) -> Finding:
-    """Monte-Carlo delta of all k masked components at once, against their Rényi price."""
+    """Compare the delta of all k masked components, from drawn losses, with their Rényi price."""
     k = stage.n_components
     curve = k * _curve(stage)
     pairs = stage.space.hardest_pairs(stage.gamma, stage.n_features, rng=rng)
@@ -81,7 +86,7 @@ def sampled_mask(
 
 
 def exact_mask(stage: Agreement, label: str, *, rng: np.random.Generator) -> Finding:
-    """The hockey-stick divergence of one masked component by quadrature, against its price."""
+    """Compare the exact delta of one masked component, by quadrature, with its price."""
     curve = _curve(stage)
     pairs = stage.space.hardest_pairs(stage.gamma, stage.n_features, rng=rng)
     worst, where = 0.0, ""
@@ -101,7 +106,7 @@ def exact_mask(stage: Agreement, label: str, *, rng: np.random.Generator) -> Fin
 
 
 def lemma_mask(stage: Agreement, label: str) -> Finding:
-    """Lemmas F.1, F.2 and F.6 at the stage's own numbers, by quadrature.
+    """Check Lemmas F.1, F.2 and F.6 at the stage's own numbers, by quadrature.
 
     Each part of the mask, at distance gamma, must be (epsilon', delta')-close for the epsilon'
     that its lemma states at delta'.
@@ -121,11 +126,11 @@ def lemma_mask(stage: Agreement, label: str) -> Finding:
 def masked_law(
     stage: Agreement, label: str, *, samples: int = 8_000, rng: np.random.Generator
 ) -> Finding:
-    """Does the code draw the law that was priced? Its outputs against the bare formula.
+    """Compare the outputs of the code with the formula that was priced.
 
     One call masks `samples` equal components at once. Weights, means and variances along the
     first axis are compared with the formula written out, by the largest gap between the two
-    empirical laws; the limit is passed by chance once in a million.
+    empirical laws. Chance passes the limit once in a million runs.
     """
     space, d = stage.space, stage.n_features
     got = space.mask(space.equal_components(samples, d), rng=SeededNoise(rng))
@@ -140,6 +145,7 @@ def masked_law(
         _name(stage, label, "law of the code"),
         "gap between outputs and formula (Kolmogorov)",
         gap,
-        math.sqrt(-math.log(1e-6 / 6) / 2) * math.sqrt(2 / samples),
+        # three comparisons, each in two directions
+        math.sqrt(-math.log(_BY_CHANCE / 6) / 2) * math.sqrt(2 / samples),
         f"{samples} components masked by the real code",
     )

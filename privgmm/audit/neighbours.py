@@ -1,9 +1,8 @@
-"""Neighbouring sets of block fits, built to hurt.
+"""Neighbouring sets of block fits that come close to breaking a guarantee.
 
-Two sets differ in one fit, as the fits of two neighbouring data sets do. Here are the shapes
-that come closest to breaking a guarantee: fits at exactly the radius, clusters two radii apart,
-a fit that bridges them, components that can be confused, data far from the origin or almost flat.
-`cores` measures what they do to the mechanism.
+Two sets differ in one fit, as the fits of two neighbouring data sets do. Constructed are fits at
+exactly the radius, clusters two radii apart, a fit that bridges them, components that can be
+confused, and data far from the origin or almost flat. `cores` measures what they do.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ __all__ = [
     "Fits",
     "Neighbours",
     "bridge",
-    "cloud",
     "edge",
     "extremes",
     "fan",
     "flattened",
     "moved_far",
+    "random_fits",
     "swapped",
     "with_change",
 ]
@@ -36,7 +35,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fits:
-    """n fits as plain arrays: weights (n, k), means (n, k, d), cholesky (n, k, d, d), ok (n,)."""
+    """Arrays of n fits: weights (n, k), means (n, k, d), cholesky (n, k, d, d), ok (n,)."""
 
     weights: Array
     means: Array
@@ -45,14 +44,14 @@ class Fits:
 
     @classmethod
     def equal(cls, n: int, k: int, d: int, *, apart: float = 30.0) -> Fits:
-        """The same mixture n times: equal weights, unit covariances, means `apart` on a line."""
+        """Repeat one mixture n times: equal weights, unit covariances, means `apart` on a line."""
         means = np.zeros((n, k, d))
         means[:, :, 0] = apart * np.arange(k)
         factor = np.broadcast_to(np.eye(d), (n, k, d, d)).copy()
         return cls(np.full((n, k), 1 / k), means, factor, np.ones(n, dtype=bool))
 
     def scaled(self, steps: Array) -> Fits:
-        """Every component of fit i moved by the lifted distance ``|steps[i]|`` along one line.
+        """Move every component of fit i by the lifted distance ``|steps[i]|`` along one line.
 
         Scaling a covariance by ``exp(x / sqrt d)`` is a geodesic, and a flat one: distances
         along it are plain differences.
@@ -61,7 +60,7 @@ class Fits:
         return dataclasses.replace(self, cholesky=self.cholesky * factor[:, None, None, None])
 
     def jittered(self, scale: Array, rng: np.random.Generator) -> Fits:
-        """Every fit moved at random by about ``scale[i]`` (n,) in every coordinate's own units."""
+        """Move every fit at random by about ``scale[i]`` (n,), in the units of its components."""
         n, k, d = self.means.shape
         size = scale[:, None]
         weights = self.weights * np.exp(size * rng.standard_normal((n, k)))
@@ -75,11 +74,11 @@ class Fits:
         )
 
     def batch(self) -> MixtureBatch:
-        """As the mechanism takes them."""
+        """Return them in the form that stages take."""
         return MixtureBatch.from_cholesky(self.weights, self.means, self.cholesky, self.ok)
 
     def with_fit(self, index: int, other: Fits, which: int) -> Fits:
-        """Fit `index` replaced by fit `which` of `other`."""
+        """Replace fit `index` by fit `which` of `other`."""
         parts = []
         for mine, theirs in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True):
             new = mine.copy()
@@ -111,14 +110,14 @@ class Neighbours:
                 )
 
     def mapped(self, change: Callable[[Fits], Fits], name: str) -> Neighbours:
-        """Both sets changed alike."""
+        """Change both sets alike."""
         return Neighbours(
             change(self.first), change(self.second), self.changed, f"{self.name}, {name}"
         )
 
 
 def with_change(fits: Fits, other: Fits, name: str, changed: int = 0) -> Neighbours:
-    """The set `fits` and the same with fit `changed` taken from ``other[0]``."""
+    """Pair the set `fits` with the same set whose fit `changed` is ``other[0]``."""
     return Neighbours(fits, fits.with_fit(changed, other, 0), changed, name)
 
 
@@ -127,13 +126,13 @@ def _start(stage: Agreement, n: int) -> Fits:
 
 
 def _reach(stage: Agreement) -> float:
-    """How far `Fits.scaled` may go and stay just within tau."""
-    # inside the radius by more than factors of about one can resolve
+    """Compute how far `Fits.scaled` may go and stay just within tau."""
+    # inside the radius by more than rounding of factors near one
     return stage.space.scaling(stage.tau * (1 - 1e-12) - 4e-15, stage.n_features)
 
 
 def extremes(stage: Agreement, *, changed: int = 0) -> Neighbours:
-    """The move of the mean at its bound: every block that can lose weight loses it.
+    """Construct the largest move of the mean: every block that can lose weight loses it.
 
     A middle, and on either side, tau away and 2 tau from each other, as many fits as the test
     allows for (`PrivateTest.flank`). The changed fit goes from one side to the other and takes
@@ -153,7 +152,7 @@ def extremes(stage: Agreement, *, changed: int = 0) -> Neighbours:
 
 
 def bridge(stage: Agreement, *, share: float = 0.5) -> Neighbours:
-    """Two clusters nearly 2 tau apart, and one fit in between, a friend to all or to none."""
+    """Construct two clusters nearly 2 tau apart, and a fit between that befriends all or none."""
     t = stage.n_blocks
     x = _reach(stage)
     left = round(share * (t - 1))
@@ -162,7 +161,7 @@ def bridge(stage: Agreement, *, share: float = 0.5) -> Neighbours:
     return with_change(_start(stage, t).scaled(steps), other, "bridge")
 
 
-def cloud(
+def random_fits(
     stage: Agreement,
     width: float,
     rng: np.random.Generator,
@@ -170,7 +169,7 @@ def cloud(
     kind: str = "near",
     gap: float | None = None,
 ) -> Neighbours:
-    """Random fits of spread ``width tau``; the changed one is near, far, failed or weightless.
+    """Draw fits of spread ``width tau``; the changed one is near, far, failed or weightless.
 
     `gap` is the lifted distance between neighbouring components; wide by default.
     """
@@ -191,17 +190,17 @@ def cloud(
 
 
 def _means_apart(gap: float) -> float:
-    """Standard deviations between means of alike components of that lifted distance."""
+    """Convert a lifted distance of equal components to standard deviations of their means."""
     return 2 * math.sinh(gap / (2 * math.sqrt(2)))
 
 
 def edge(
     stage: Agreement, distance: Callable[[Fits], float], rng: np.random.Generator
 ) -> list[Neighbours]:
-    """Two clusters at the radius to the last bit, while a third fit takes wild values.
+    """Construct two clusters at the radius to the last bit, and a third fit that changes wildly.
 
-    `distance` gives the distance of the two fits it is handed. Whether the clusters are
-    friends must not depend on the changed fit.
+    `distance` computes the distance of two fits. Whether the clusters are friends must not depend
+    on the changed fit.
     """
     t, d = stage.n_blocks, stage.n_features
     base = _start(stage, 1)
@@ -239,11 +238,11 @@ def edge(
 def fan(
     stage: Agreement, gap: float, turns: float, rng: np.random.Generator, *, to: float = 0.5
 ) -> Neighbours:
-    """Pairs of components `gap` apart, turned like the hands of a clock (k = 2, d >= 2).
+    """Construct pairs of components `gap` apart, turned like clock hands (k = 2, d >= 2).
 
-    Turned by more than a right angle a pair matches better the other way round, so with no
-    rule on separation the labels depend on which fit is the reference. The changed fit is the
-    reference, and turns by `to` radians.
+    Turned by more than a right angle, a pair matches better with its labels exchanged. Without a
+    rule on separation the labels then depend on which fit is the reference. The changed fit is
+    the reference, and turns by `to` radians.
     """
     if stage.n_components != 2 or stage.n_features < 2:
         raise InvalidInput(
@@ -268,7 +267,7 @@ def fan(
 
 
 def swapped(pair: Neighbours, rng: np.random.Generator) -> Neighbours:
-    """The components of every fit in an order of its own."""
+    """Shuffle the components of every fit, each in its own order."""
     n, k = pair.first.weights.shape
     orders = np.argsort(rng.random((n, k)), axis=1)
 
@@ -284,14 +283,14 @@ def swapped(pair: Neighbours, rng: np.random.Generator) -> Neighbours:
 
 
 def moved_far(pair: Neighbours, offset: float) -> Neighbours:
-    """All means moved by `offset` along every axis, as they round."""
+    """Move all means by `offset` along every axis; they round there."""
     return pair.mapped(
         lambda fits: dataclasses.replace(fits, means=fits.means + offset), f"{offset:.0e} away"
     )
 
 
 def flattened(pair: Neighbours, condition: float) -> Neighbours:
-    """The data squeezed towards a line: all factors then have about this condition number."""
+    """Squeeze the data towards a line: all factors then have about this condition number."""
     d = pair.first.means.shape[2]
     turn = np.linalg.qr(np.arange(1.0, d * d + 1).reshape(d, d) % 7 + np.eye(d))[0]
     squeeze = turn @ np.diag(np.geomspace(1.0, 1 / condition, d)) @ turn.T

@@ -1,8 +1,8 @@
-"""What plans cost, from their plain numbers: never less than their own noise gives away.
+"""Lower bounds on prices: a plan cannot cost less than its own noise gives away.
 
-A plan's price is a proved upper bound. From below it is bounded by what its worst pair of
-neighbours gives away, and for Gaussian noise that is known exactly. A price below it is wrong,
-however it was computed: a stage that is not counted, or counted once instead of k times.
+A plan's price is a proved upper bound. What its worst pair of neighbours gives away is a lower
+bound, and for Gaussian noise that is known exactly. A price below it is wrong, however it was
+computed: a stage was not counted, or counted once instead of k times.
 """
 
 from __future__ import annotations
@@ -15,36 +15,40 @@ from scipy.special import log_ndtr
 
 from privgmm.audit.findings import Finding, within
 from privgmm.methods.plan import Plan
+from privgmm.stages.agreement.stage import Agreement
 
-__all__ = ["given_away", "least_price", "rounding_priced"]
+__all__ = ["given_away", "least_price", "rounding_priced", "shift_delta"]
 
 _NEARLY = 0.995
-"""Masks are a little more than the Gaussian shift that they are counted as."""
+"""Tolerance: the noise of a mask differs slightly between neighbours, unlike a Gaussian shift."""
 
 
-def _delta(mu: float, epsilon: float) -> float:
-    """The exact delta of a Gaussian mechanism."""
+def shift_delta(mu: float, epsilon: float) -> float:
+    """Compute the exact delta of a Gaussian mechanism whose mean moves by mu deviations.
+
+    Written here again, on purpose: the audit does not rely on the accounting code.
+    """
     first = math.exp(log_ndtr(mu / 2 - epsilon / mu))
     return first - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
 
 
 def given_away(mu_squared: float, delta: float) -> float:
-    """The exact epsilon of Gaussian mechanisms at `delta`, their ``1/multiplier^2`` added up."""
+    """Compute the exact epsilon of Gaussian mechanisms at `delta`; mu^2 is additive."""
     mu = math.sqrt(mu_squared)
-    if _delta(mu, 0.0) <= delta:
+    if shift_delta(mu, 0.0) <= delta:
         return 0.0
-    return float(brentq(lambda e: _delta(mu, e) - delta, 0.0, mu**2 + 40 * mu + 1))
+    return float(brentq(lambda e: shift_delta(mu, e) - delta, 0.0, mu**2 + 40 * mu + 1))
 
 
 def _mu_squared(numbers: dict[str, Any]) -> float:
-    """What all noise of a plan gives away, from the plan as it is written to a file."""
+    """Add up what all noise of a plan gives away, from the plan as it is written to a file."""
     total, k = 0.0, int(numbers["n_components"])
     test, noise = numbers.get("test"), numbers.get("noise")
     if test is not None and noise is not None:
         total += float(test["sigma"]) ** -2
         gamma = float(numbers["gamma"])
         if "eta" in noise:
-            # a frame has one component, whatever is fitted later
+            # a frame has one component, however many are fitted later
             parts = 1 if "learner" in numbers else k
             total += parts * (-math.expm1(-gamma / 2) / float(noise["eta"])) ** 2
         else:
@@ -71,11 +75,11 @@ def _mu_squared(numbers: dict[str, Any]) -> float:
 
 
 def least_price(plan: Plan) -> Finding:
-    """What the worst pair of neighbours learns from a plan's noise, over what the plan says."""
+    """Compare what a plan's noise gives away to the worst pair of neighbours with its price."""
     numbers, spent = plan.to_dict(), plan.spent()
     test = numbers.get("test")
     if test is not None and "epsilon" in test:
-        # Theorem 2.3: what the vote alone is made to cost
+        # Theorem 2.3: what the vote alone is calibrated to cost
         e, delta = float(test["epsilon"]), float(test["delta"])
         measured = max(2 * e / spent.epsilon, 4 * math.exp(e) * delta / spent.delta)
         how = "Theorem 2.3 with the numbers of the vote"
@@ -92,12 +96,12 @@ def least_price(plan: Plan) -> Finding:
 
 
 def rounding_priced(plan: Plan) -> Finding:
-    """The chance of misrounding must be part of what a stage asks of delta."""
-    stage = plan.agreement
+    """Check that the chance of misrounding is part of what an agreement stage asks of delta."""
+    stage = plan.stage(Agreement)
     price = stage.price()
     asked = price.rounding
     if price.budget is not None:
-        # part of the budget there: what is left of it for Theorem 2.3 must be less than all
+        # it is part of the budget there: Theorem 2.3 must leave something of it
         numbers = plan.to_dict()["test"]
         bare = 4 * math.exp(float(numbers["epsilon"])) * float(numbers["delta"])
         asked = price.budget.delta - bare

@@ -1,15 +1,13 @@
-"""Privacy losses: what the noise of a plan tells two data sets apart by, drawn and measured.
+"""Privacy losses of a plan, drawn at their worst, and the delta that they show.
 
-Spaces say what their masks draw (`privgmm.privacy.gaussian_pairs`), stages draw the losses of
-their worst cases, and `guessing` plays with them; here drawn losses are turned into a measured
-delta, to be set against the curve that a plan was priced by.
+Stages draw the losses of their worst cases. Here they are added up, and turned into a measured
+delta, to be held against the curve that the plan was priced by.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,54 +15,15 @@ import numpy.typing as npt
 from privgmm.arrays import Array
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
-from privgmm.mixture import Mixture
-from privgmm.privacy.gaussian_pairs import GaussianPair
-from privgmm.stages.agreement.lifted_space import Anchored
-from privgmm.stages.agreement.space import MixtureSpace
 
-__all__ = [
-    "MeasuredDelta",
-    "farthest_from",
-    "mask_pair",
-    "masked_from",
-    "measured_delta",
-    "whole_losses",
-    "worst_pair",
-]
-
-
-def mask_pair(space: MixtureSpace, item_a: Any, item_b: Any) -> GaussianPair:
-    """What the mask draws for either of two representatives, before it is squared and shuffled.
-
-    Parameters
-    ----------
-    space : MixtureSpace
-    item_a, item_b : object
-        What ``space.representative`` gave for the two data sets.
-    """
-    return space.gaussian_pair(item_a, item_b)
-
-
-def masked_from(item_a: Anchored, item_b: Anchored, seen: Array) -> Mixture:
-    """The mixture that is published when a vector (m,) of `mask_pair` was drawn, not shuffled."""
-    return item_a.published(item_b, seen)
-
-
-def farthest_from(item: Anchored, gamma: float) -> Anchored:
-    """Lifted components at distance gamma from each of `item`, in the direction that costs most."""
-    return item.farther(gamma)
-
-
-def worst_pair(plan: Plan) -> GaussianPair:
-    """The mask on two representatives as far apart as the plan allows, gamma in each component."""
-    return plan.agreement.worst_pair()
+__all__ = ["MeasuredDelta", "measured_delta", "whole_losses"]
 
 
 def whole_losses(plan: Plan, n: int, *, rng: np.random.Generator) -> Array:
-    """Losses (n,) of all that a plan draws, each of its stages in its worst case.
+    """Draw losses (n,) of all noise of a plan, each of its stages in its worst case.
 
-    Losses of independent noise add. Raises `InvalidInput` for a plan that has no Rényi account to
-    hold them against.
+    Losses of independent noise add up. Raises `InvalidInput` for a plan that has no Rényi account
+    to hold them against.
     """
     total = np.zeros(n)
     for stage in plan.stages:
@@ -74,7 +33,7 @@ def whole_losses(plan: Plan, n: int, *, rng: np.random.Generator) -> Array:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MeasuredDelta:
-    """delta at each epsilon, estimated from drawn losses, with bounds that hold at 95 % each."""
+    """Estimates of delta at each epsilon, from drawn losses, with bounds that hold at 95 % each."""
 
     epsilons: Array
     estimate: Array
@@ -83,7 +42,7 @@ class MeasuredDelta:
 
 
 def measured_delta(losses: Array, epsilons: npt.ArrayLike) -> MeasuredDelta:
-    """``delta(epsilon) = E max(0, 1 - e^(epsilon - L))`` from losses L (n,) drawn from A.
+    """Estimate ``delta(epsilon) = E max(0, 1 - e^(epsilon - L))`` from losses L (n,) drawn from A.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The vote as it is run: `examine` itself, under every value that its noise may take."""
+"""Votes as they are run: `examine` itself, under every value that its noise may take."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from privgmm.stages.agreement.votes import AgreementTest
 __all__ = ["examined_vote", "printed_vote", "vote_as_run"]
 
 _LUCKY = 10**6
+"""Noise larger than any that is drawn, and than any threshold."""
 _ROUNDING = 1e-12
+"""Error of a chance computed by summing the law of the noise."""
+_HALVING_ERROR = 1e-9
+"""Error of a chance computed from noise that was found by halving."""
 
 
-class _Told(SeededNoise):
-    """Gives the noise that it was told to, and remembers what was asked for."""
+class _Given(SeededNoise):
+    """Noise of a given value; it records the scales that were asked for."""
 
     def __init__(self, value: float) -> None:
         super().__init__(np.random.default_rng(0))
@@ -31,18 +35,18 @@ class _Told(SeededNoise):
     asked: list[float]
 
     def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
-        """The value, whatever sigma is."""
+        """Return the value for any sigma."""
         self.asked.append(sigma)
         return np.full(size, round(self.value), dtype=np.int64)
 
     def laplace(self, scale: float, size: int) -> Array:
-        """The same as a float; less and less of it if that is thrown away and asked for again."""
+        """Return the value, and slightly less each time: a sampler may reject it and ask again."""
         self.asked.append(scale)
         return np.full(size, float(self.value) * 0.99 ** (len(self.asked) - 1))
 
 
-def _heap(t: int, size: int) -> Array:
-    """Distances of t fits, of which the first `size` are all alike and the others alone."""
+def _agreeing(t: int, size: int) -> Array:
+    """Make distances of t fits: the first `size` are alike, the others far from all."""
     distances = np.full((t, t), np.inf)
     distances[:size, :size] = 0.0
     distances[np.arange(t), np.arange(t)] = 0.0
@@ -50,34 +54,35 @@ def _heap(t: int, size: int) -> Array:
 
 
 def vote_as_run(stage: Agreement, label: str) -> Finding:
-    """Whichever of the two the stage has: a test with an exact account, or the printed one."""
+    """Attack the test of a stage: the one with an exact account, or the printed one."""
     test: Any = stage.test
     return examined_vote(test, label) if stage.price().gate else printed_vote(test)
 
 
 def examined_vote(test: AgreementTest, label: str) -> Finding:
-    """The chance to pass, by the real test and every value of its noise, against the exact law.
+    """Compare the chance to pass, by the real test, with the exact law.
 
-    With one agreeing block too few nothing may pass, however lucky the noise is; with h to spare
-    the chance is that of the noise to reach the threshold, at the sigma that was priced.
+    With one agreeing block too few nothing may pass, whatever the noise. With h to spare, the
+    chance is that of the noise to reach the threshold, at the sigma that was priced.
     """
     law = DiscreteGaussian(test.sigma)
     most, worst = max(test.full, test.core), 0.0
     for spare in (-1, 0, 1, 3):
-        distances = _heap(test.n_blocks, most + spare)
-        lucky = _Told(_LUCKY)
+        # distances of all others are infinite, so the statistic is known: h = spare
+        distances = _agreeing(test.n_blocks, most + spare)
+        lucky = _Given(_LUCKY)
         passed = test.examine(distances, rng=lucky).passed
         if spare < 0:
             worst = max(worst, float(passed))
             continue
         drawn = DiscreteGaussian(lucky.asked[-1])
-        # it passes from some value on: found by halving
+        # the smallest value that passes is found by halving
         low, high = -_LUCKY, _LUCKY
-        if test.examine(distances, rng=_Told(low)).passed:
+        if test.examine(distances, rng=_Given(low)).passed:
             high = low
         while high - low > 1:
             middle = (low + high) // 2
-            if test.examine(distances, rng=_Told(middle)).passed:
+            if test.examine(distances, rng=_Given(middle)).passed:
                 high = middle
             else:
                 low = middle
@@ -93,14 +98,14 @@ def examined_vote(test: AgreementTest, label: str) -> Finding:
 
 
 def printed_vote(test: PopulousTest) -> Finding:
-    """Algorithm 1, lines 3 to 8, as they are run: never below 0.8, else by the law of Def. C.5."""
+    """Check Algorithm 1, lines 3 to 8: never passed below 0.8, else by the law of Def. C.5."""
     t = test.n_blocks
     law = TruncatedLaplace(2 / t, test.epsilon, test.delta)
     worst = 0.0
     for size in (int(0.7 * t), int(np.floor(t * np.sqrt(0.8))), t - 1, t):
-        distances = _heap(t, size)
+        distances = _agreeing(t, size)
         share = (size**2 + t - size) / t**2
-        lucky = _Told(law.bound)
+        lucky = _Given(law.bound)
         passed = test.examine(distances, rng=lucky).passed
         if share < 0.8:
             worst = max(worst, float(passed))
@@ -109,7 +114,7 @@ def printed_vote(test: PopulousTest) -> Finding:
         low, high = -law.bound, law.bound
         for _ in range(200):
             middle = (low + high) / 2
-            if test.examine(distances, rng=_Told(middle)).passed:
+            if test.examine(distances, rng=_Given(middle)).passed:
                 high = middle
             else:
                 low = middle
@@ -120,6 +125,6 @@ def printed_vote(test: PopulousTest) -> Finding:
         "vote, paper: as it is run",
         "chance to pass, off from the exact one <= 0",
         worst,
-        1e-9,
+        _HALVING_ERROR,
         "the real test, its noise found by halving",
     )

@@ -1,9 +1,9 @@
-"""Rounding: the computed mean must not depend on where it was computed.
+"""Rounding: the computed mean must not depend on the reference fit it was computed from.
 
 The mean of a core is computed in the coordinates of a reference fit, and the reference may be
-the block that changes. In exact arithmetic all references give the same mean; in floating point
-they must agree to within the tolerance that gamma allows for, however far the data lie from the
-origin and however nearly flat they are. Distances are measured in rational arithmetic.
+the block that changes. In exact arithmetic all references give the same mean. In floating point
+they must agree to within the tolerance that gamma allows for, also for data far from the origin
+or nearly flat. Distances are measured in rational arithmetic.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.audit.cores import Mechanism
 from privgmm.audit.findings import Finding, within
-from privgmm.audit.neighbours import Neighbours, cloud, flattened, moved_far
+from privgmm.audit.neighbours import Neighbours, flattened, moved_far, random_fits
 from privgmm.stages.agreement.lifted_space import Anchored, mean_tolerance
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import friend_counts
 
 __all__ = ["exact_distance", "reference_free"]
 
-Rational = list[list[Fraction]]
+_Rational = list[list[Fraction]]
 
 _OFFSETS = (0.0, 1e6, 1e12, 1e15)
+"""Distances from the origin, in standard deviations; at 1e15 floats resolve an eighth of one."""
 _CONDITIONS = (1e3, 1e5, 1e6, 1e8, 1e10, 1e12)
+"""Condition numbers of the data: on both sides of what is taken for too flat."""
 
 
-def _rational(matrix: Array) -> Rational:
+def _rational(matrix: Array) -> _Rational:
     return [[Fraction(float(x)) for x in row] for row in matrix]
 
 
-def _product(a: Rational, b: Rational) -> Rational:
+def _product(a: _Rational, b: _Rational) -> _Rational:
     columns = list(zip(*b, strict=True))
     return [
         [sum((x * y for x, y in zip(row, column, strict=True)), Fraction(0)) for column in columns]
@@ -40,8 +42,8 @@ def _product(a: Rational, b: Rational) -> Rational:
     ]
 
 
-def _solved(a: Rational, b: Rational) -> Rational:
-    """``a^-1 b`` by elimination, exactly."""
+def _solved(a: _Rational, b: _Rational) -> _Rational:
+    """Solve ``a x = b`` by elimination, exactly."""
     n = len(a)
     rows = [[*a[i], *b[i]] for i in range(n)]
     for c in range(n):
@@ -54,8 +56,8 @@ def _solved(a: Rational, b: Rational) -> Rational:
     return [row[n:] for row in rows]
 
 
-def _root(item: Anchored, a: int) -> Rational:
-    """``[[L, mu], [0, 1]] R`` of component a: a root of its lifted matrix over the weight."""
+def _root(item: Anchored, a: int) -> _Rational:
+    """Compute ``[[L, mu], [0, 1]] R`` of component a: a root of its lifted matrix / weight."""
     d = item.means.shape[1]
     whole = np.eye(d + 1)
     whole[:d, :d] = item.cholesky[a]
@@ -64,10 +66,10 @@ def _root(item: Anchored, a: int) -> Rational:
 
 
 def exact_distance(first: Anchored, second: Anchored) -> float:
-    """Largest lifted distance of equally placed components, rounded only at the very end.
+    """Compute the largest lifted distance of components with equal labels, rounded once at the end.
 
-    ``K = N N^T - I`` with ``N = U_1^-1 U_2`` is formed in rational arithmetic; only then are
-    its eigenvalues taken. Meant for representatives that are nearly the same.
+    ``K = N N^T - I`` with ``N = U_1^-1 U_2`` is formed in rational arithmetic before its
+    eigenvalues are computed. Meant for representatives that are nearly the same.
     """
     worst = 0.0
     for a in range(len(first.weights)):
@@ -85,19 +87,19 @@ def exact_distance(first: Anchored, second: Anchored) -> float:
 
 
 def _sets(stage: AveragedAgreement, rng: np.random.Generator) -> list[Neighbours]:
-    sets = [moved_far(cloud(stage, 0.05, rng), offset) for offset in _OFFSETS]
+    sets = [moved_far(random_fits(stage, 0.05, rng), offset) for offset in _OFFSETS]
     if stage.n_features > 1:
-        sets += [flattened(cloud(stage, 0.05, rng), condition) for condition in _CONDITIONS]
-        sets += [moved_far(flattened(cloud(stage, 0.05, rng), 1e3), 1e12)]
+        sets += [flattened(random_fits(stage, 0.05, rng), condition) for condition in _CONDITIONS]
+        sets += [moved_far(flattened(random_fits(stage, 0.05, rng), 1e3), 1e12)]
     return sets
 
 
 def reference_free(
     stage: AveragedAgreement, *, references: int = 3, rng: np.random.Generator
 ) -> Finding:
-    """The same core averaged from several references, far away and nearly flat.
+    """Average one core from several references, also far away and nearly flat.
 
-    Fits too flat to be computed with must have no friends at all; then there is no core.
+    Fits that are too flat for the computation must have no friends, so that there is no core.
     """
     mechanism = Mechanism(stage)
     worst, where, cores = 0.0, "none", 0

@@ -1,7 +1,7 @@
-"""The search for a bad neighbour: planted, random and climbing.
+"""Search for a bad neighbour: constructed, random, and by hill climbing.
 
-Every stage is attacked with the constructions of `neighbours` and with hill climbing from them,
-each climb trying to push one of the strains of `cores` above its limit.
+Every stage is attacked with the constructions of `neighbours`, and with hill climbing from them.
+Each climb tries to push one of the strains of `cores` above its limit.
 """
 
 from __future__ import annotations
@@ -18,26 +18,30 @@ from privgmm.audit.neighbours import (
     Fits,
     Neighbours,
     bridge,
-    cloud,
     edge,
     extremes,
     fan,
     flattened,
     moved_far,
+    random_fits,
     swapped,
     with_change,
 )
 
-__all__ = ["attack", "climb", "planted"]
+__all__ = ["attack", "climb_from", "planted"]
 
 _OFFSETS = (1e6, 1e9, 1e12, 1e14, 1e15)
+"""Distances from the origin, in standard deviations; at 1e15 floats resolve an eighth of one."""
 _CONDITIONS = (1e3, 1e6)
+"""Condition numbers of the data: moderately flat, and nearly too flat to be compared."""
+_GAPS = (1.2, 2.0, 3.05, 3.5, 4.5, 5.05, 5.5, 7.0)
+"""Gaps between turned components, in tau: around 3 and 5, which `required_separation` asks for."""
 _GOALS = ("move", "diameter", "doubt")
-"""Guarantees that a climb can push at: the others move by whole numbers."""
+"""Guarantees that a climb can push at: the others change by whole numbers."""
 
 
 def planted(mechanism: Mechanism, rng: np.random.Generator, *, clouds: int = 4) -> list[Neighbours]:
-    """All constructions that fit the stage, near and far from the origin, labels shuffled."""
+    """Make all constructions that fit the stage, near and far from the origin, labels shuffled."""
     stage = mechanism.stage
 
     def distance(fits: Fits) -> float:
@@ -48,38 +52,38 @@ def planted(mechanism: Mechanism, rng: np.random.Generator, *, clouds: int = 4) 
     pairs += wide
     for kind in ("near", "far", "failed", "weightless"):
         for width in np.geomspace(0.02, 0.3, clouds):
-            pairs.append(cloud(stage, float(width), rng, kind=kind))
+            pairs.append(random_fits(stage, float(width), rng, kind=kind))
     pairs += edge(stage, distance, rng)
     if stage.n_components == 2 and stage.n_features >= 2:
-        for gap, share in itertools.product((1.2, 2.0, 3.05, 3.5, 4.5, 5.05, 5.5, 7.0), (1, 0.3)):
+        for gap, share in itertools.product(_GAPS, (1, 0.3)):
             # the widest turn at which the outermost fits are still friends of the middle
             turn = share * 2 * math.asin(min(1.0, 0.95 / gap))
             pairs.append(fan(stage, gap * stage.tau, turn, rng, to=turn))
     if stage.n_components > 1:
         for times, width in itertools.product((1.02, 1.2, 1.6), (0.02, 0.08)):
             gap = times * max(stage.separation, 1.0) * stage.tau
-            pairs.append(cloud(stage, width, rng, gap=gap))
+            pairs.append(random_fits(stage, width, rng, gap=gap))
     pairs += [moved_far(pairs[int(rng.integers(len(pairs)))], offset) for offset in _OFFSETS]
     for offset in _OFFSETS:
-        pairs += [moved_far(wide[0], offset), moved_far(cloud(stage, 0.1, rng), offset)]
+        pairs += [moved_far(wide[0], offset), moved_far(random_fits(stage, 0.1, rng), offset)]
     if stage.n_features > 1:
-        pairs += [flattened(cloud(stage, 0.1, rng), c) for c in _CONDITIONS]
+        pairs += [flattened(random_fits(stage, 0.1, rng), c) for c in _CONDITIONS]
     if stage.n_components > 1:
         pairs += [swapped(pair, rng) for pair in pairs]
     return pairs
 
 
-def climb(
+def climb_from(
     mechanism: Mechanism,
     start: Neighbours,
     goal: str,
     steps: int,
     rng: np.random.Generator,
 ) -> tuple[Strain, str]:
-    """Greedy search from `start`: keep every random change of the fits that raises `goal`.
+    """Climb from `start`: keep every random change of the fits that raises `goal`.
 
     A step moves a few fits at random, moves the changed fit on either side, or copies one fit
-    over another. Labels and cores may change on the way; what counts is the strain at the end.
+    over another. Labels and cores may change on the way; the strain at the end is reported.
     """
     stage = mechanism.stage
     t = stage.n_blocks
@@ -107,7 +111,7 @@ def climb(
 
 
 def _moved(old: Fits, new: Fits, touched: BoolArray) -> Fits:
-    """`new` where touched, bit for bit `old` elsewhere."""
+    """Combine `new` where touched with `old`, bit for bit, elsewhere."""
     parts = []
     for a, b in zip(dataclasses.astuple(old), dataclasses.astuple(new), strict=True):
         part = a.copy()
@@ -119,7 +123,7 @@ def _moved(old: Fits, new: Fits, touched: BoolArray) -> Fits:
 def attack(
     mechanism: Mechanism, *, clouds: int, climbs: int, steps: int, rng: np.random.Generator
 ) -> list[tuple[Strain, str]]:
-    """All planted pairs, then climbs from the worst of them."""
+    """Measure all constructed pairs, then climb from the worst of them."""
     pairs = planted(mechanism, rng, clouds=clouds)
     found = [(strain(mechanism, pair), pair) for pair in pairs]
     results = [(s, pair.name) for s, pair in found]
@@ -133,5 +137,5 @@ def attack(
             key=lambda item: -float(getattr(item[0], goal)),
         )
         for _, pair in ranked[:climbs]:
-            results.append(climb(mechanism, pair, goal, steps, rng))
+            results.append(climb_from(mechanism, pair, goal, steps, rng))
     return results

@@ -1,4 +1,4 @@
-"""The secure noise itself: whether it spreads as priced, and where it comes from."""
+"""Secure noise: whether it spreads as priced, and where it comes from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from privgmm.privacy.noise import SecureNoise, TruncatedLaplace, fine_normal, no
 __all__ = ["secure_origin", "secure_spread"]
 
 _SIGMAS = 5.0
+"""Standard errors that chance may cause; by convention: one check in two million fails by it."""
 
 
 def _fine(source: SecureNoise, size: int) -> Array:
@@ -25,7 +26,7 @@ def _fine(source: SecureNoise, size: int) -> Array:
 
 
 def _laws() -> list[tuple[str, Callable[[SecureNoise, int], Array], float, float]]:
-    """Laws by name: how they are drawn, their variance, and their kurtosis."""
+    """List laws by name: how they are drawn, their variance, and their kurtosis."""
     cut = TruncatedLaplace(1.0, 1.0, 1e-12)
     return [
         ("discrete Gaussian", lambda s, n: s.discrete_gaussian(9.0, n) / 9.0, 1.0, 3.0),
@@ -36,16 +37,16 @@ def _laws() -> list[tuple[str, Callable[[SecureNoise, int], Array], float, float
             3.0,
         ),
         ("fine normal", _fine, 1.0, 3.0),
-        # cut at 27 scales, which changes nothing that could be seen
+        # cut at 27 scales, which changes the variance by less than can be measured
         ("truncated Laplace", lambda s, n: cut.sample(n, rng=s), 2.0, 6.0),
     ]
 
 
 def secure_spread(*, draws: int = 100_000, only: str | None = None) -> list[Finding]:
-    """The variance of many secure draws of every law that is used, in its own standard errors.
+    """Compare the variance of many secure draws of each law with the variance that was priced.
 
-    Of 10^5 normal draws the variance is known to half a percent, of 4,000 to two: a tenth less
-    noise, which is a fifth less variance, fails either way. `only` names one of the laws.
+    From 10^5 normal draws the variance is known to within 0.5 %, from 4,000 to within 2 %. A tenth
+    less noise is a fifth less variance, so it fails with either. `only` names one of the laws.
     """
     found = []
     for name, draw, variance, kurtosis in _laws():
@@ -56,7 +57,7 @@ def secure_spread(*, draws: int = 100_000, only: str | None = None) -> list[Find
         found.append(
             within(
                 f"secure noise, {name}",
-                "variance off by so many standard errors <= 5",
+                "error of the variance, in standard errors <= 5",
                 abs(float(np.mean(np.square(sample))) - variance) / error,
                 _SIGMAS,
                 f"{draws} draws of the sampler that releases use",
@@ -82,7 +83,7 @@ _GENERATORS = (
 
 @contextlib.contextmanager
 def _numpy_watched() -> Iterator[list[str]]:
-    """Every call for one of NumPy's generators, or for its hidden one, is written down."""
+    """Record every call of one of NumPy's generators, its global one included."""
     asked: list[str] = []
     with contextlib.ExitStack() as stack:
         for name in _GENERATORS:
@@ -97,7 +98,7 @@ def _numpy_watched() -> Iterator[list[str]]:
 
 
 def secure_origin() -> Finding:
-    """None of NumPy's generators has a say in the noise of a release, and no draw repeats."""
+    """Check that no NumPy generator decides the noise of a release, and that no draw repeats."""
     with _numpy_watched() as asked:
         source = noise_source(None)
         faults = int(source.seeded) + int(type(source) is not SecureNoise)

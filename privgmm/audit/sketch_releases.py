@@ -1,10 +1,10 @@
-"""Whole sketched releases on neighbouring data: the epsilon that an outsider can prove.
+"""Whole releases by a sketch on neighbouring data: the epsilon that an outsider can prove.
 
-Each run is a release like any other, from the rows to the mixture, its sketch and its frame, or
-to a refusal. The outsider knows both data sets, and holds the published sketch against what each
-of them would give without noise in the published frame. Runs take some milliseconds each, so there
-are hundreds of them, and the promise is one that hundreds can refute. The noise of a sketch alone
-is drawn thousands of times from one prepared stage.
+Each run is a release like any other, from the rows to a mixture with its sketch and its frame, or
+to a refusal. The outsider knows both data sets, and compares the published sketch with what each
+of them would give without noise in the published frame. A run takes some milliseconds, so there
+are hundreds of them, and the budget is one that hundreds of runs can refute. The noise of a sketch
+alone is drawn thousands of times from one prepared stage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from privgmm.methods.request import PlanRequest
 from privgmm.methods.sketch.method import SketchMethod
 from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import SeededNoise
-from privgmm.release import release
+from privgmm.releases import release
 from privgmm.results import Release
 from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.frame import Frame
@@ -36,13 +36,16 @@ from privgmm.stages.sketch.stage import Sketch
 __all__ = ["Case", "cases", "many_sketches", "one_turn", "small_plan", "whole_releases"]
 
 PROMISE = Budget(1.0, 0.01)
-"""What hundreds of runs can refute."""
+"""A budget that hundreds of runs can refute: its delta is not much rarer than one run."""
 
 _ROWS = 300
+"""Few, so that one row matters and a release takes milliseconds."""
 _COLUMNS = 5
+"""Numbers that `_published` reads off a release."""
 _SCALE = 1 << 30
+"""Fixed-point units in which the outsider sums waves: rounding is far below the noise."""
 _POWERS = 25.0
-"""Over so many powers of four rows are spread where releases are to be rare."""
+"""Powers of four over which rows are spread where most releases are to be refused."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ class Case:
 
 
 def small_plan(budget: Budget = PROMISE) -> Plan:
-    """One component in one column, from few rows: histograms, a sketch, and the finish."""
+    """Plan one component in one column from few rows: histograms, a sketch, and the finish."""
     request = PlanRequest(
         n_components=1,
         n_features=1,
@@ -69,16 +72,16 @@ def small_plan(budget: Budget = PROMISE) -> Plan:
 
 
 def one_turn(shape: SketchShape) -> float:
-    """How far apart two rows in one column move the sums as far as any two rows can."""
+    """Compute the distance of two rows in one column that moves the sums most."""
     return 2 * math.pi / ((shape.n_frequencies + 1) * shape.step)
 
 
 def cases() -> list[Case]:
-    """A row that goes far away, one that moves the waves most, and one that decides on refusal."""
+    """List the cases: a row goes far away, moves the waves most, or decides on refusal."""
     plan = small_plan()
     rows = np.random.default_rng(0).standard_normal((_ROWS, 1))
     rows[0] = 0.0
-    # differences over so many powers of four that hardly any bin holds enough of them
+    # differences are spread over many powers of four: hardly any bin holds enough of them
     rng = np.random.default_rng(1)
     spread = rng.choice([-1.0, 1.0], _ROWS) * 4.0 ** rng.uniform(0, _POWERS, _ROWS)
     pairs = []
@@ -96,9 +99,9 @@ def cases() -> list[Case]:
 def _towards(
     frame: Frame, shape: SketchShape, one: Array, two: Array
 ) -> tuple[ComplexArray, ComplexArray]:
-    """The exact values of both data sets in a frame: their middle, and the way from one to two.
+    """Compute the exact values of both data sets in a frame: their middle and their difference.
 
-    Who knows both data sets can compute them once the frame is published.
+    An outsider who knows both data sets can do so once the frame is published.
     """
     amplitudes = np.tile(shape.amplitudes, shape.n_directions)
     first, second = (
@@ -112,20 +115,20 @@ def _towards(
 
 
 def _lean(sketch: PrivateSketch, shape: SketchShape, case: Case) -> float:
-    """How much a published sketch speaks for the second data set: a log likelihood ratio."""
+    """Compute the log likelihood ratio of a published sketch, second data set over first."""
     middle, way = _towards(sketch.frame, shape, case.first, case.second)
     variance = sketch.deviations**2
     return float(np.sum(((sketch.values - middle) * way.conj()).real / variance))
 
 
 def _published(rows: Array, case: Case, rng: np.random.Generator) -> Array | None:
-    """Numbers of one release and what its sketch speaks for; None if it was refused."""
+    """Read numbers off one release, with the likelihood ratio of its sketch; None if refused."""
     result = release(rows, case.plan, rng=rng).result
     if not isinstance(result, Release):
         return None
     mixture, sketch = result.mixture, result.sketch
     if sketch is None:
-        raise InvalidInput("a sketched release publishes its sketch")
+        raise InvalidInput("a release by a sketch publishes that sketch")
     frame = sketch.frame
     return np.array(
         [
@@ -144,13 +147,13 @@ def _many(rows: Array, case: Case, runs: int, rng: np.random.Generator) -> Array
 
 
 def whole_releases(case: Case, *, runs: int, rng: np.random.Generator) -> Finding:
-    """The epsilon proved against releases from rows to mixture, refusals included."""
+    """Prove an epsilon from releases, from rows to mixture, refusals included."""
     first, second = (_many(rows, case, runs, rng) for rows in (case.first, case.second))
     spent = case.plan.spent()
     epsilon, event = proved_epsilon(first, second, spent.delta)
     refused = int(np.isnan(first[:, 0]).sum()), int(np.isnan(second[:, 0]).sum())
     return within(
-        f"sketched release, {case.name}",
+        f"sketch release, {case.name}",
         "epsilon proved from outputs <= promised",
         epsilon,
         spent.epsilon,
@@ -159,9 +162,9 @@ def whole_releases(case: Case, *, runs: int, rng: np.random.Generator) -> Findin
 
 
 def many_sketches(stage: Sketch, *, draws: int, rng: np.random.Generator) -> Finding:
-    """The epsilon proved against a sketch in one column, drawn again and again.
+    """Prove an epsilon from one sketch in one column, drawn many times.
 
-    A row moves by one turn, which is the worst that a row can do.
+    A row moves by one turn, which moves the sums most.
     """
     frame = Frame([0.0], [[1.0]])
     rows = rng.standard_normal((stage.n_units, 1))

@@ -1,17 +1,19 @@
-"""The whole audit: every mechanism attacked, every broken variant caught, one table.
+"""The whole audit: attack every mechanism, catch every broken variant, report one table.
 
-What is attacked is asked of the methods (`Method.audited_plans`, `Method.attacked_cores`), and
-what must hold of a plan is asked of its stages. So a method that is registered at run time is
-attacked like those that come with the package, as long as it is built from stages that can be.
+Methods name the plans to attack (`Method.audited_plans`, `Method.attacked_cores`), and stages say
+what must hold of them. So a method that is registered at run time is attacked like those of the
+package, if its stages can be attacked.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from privgmm.audit.broken import broken_findings
 from privgmm.audit.cores import Mechanism, findings_of
 from privgmm.audit.counts import noise_of, person_shift, row_shift, sum_noise, tail
 from privgmm.audit.endtoend import (
@@ -27,8 +29,8 @@ from privgmm.audit.endtoend import (
 from privgmm.audit.findings import Finding, Report, within
 from privgmm.audit.grids import impossible_outputs, shuffled
 from privgmm.audit.guessing import ceiling_finding
+from privgmm.audit.histograms import counts_move, lone_bins
 from privgmm.audit.masks import mask_findings
-from privgmm.audit.mutations import mutation_findings
 from privgmm.audit.prices import least_price, rounding_priced
 from privgmm.audit.real_releases import (
     caps_hold,
@@ -40,20 +42,17 @@ from privgmm.audit.real_releases import (
 )
 from privgmm.audit.real_votes import vote_as_run
 from privgmm.audit.rounding import reference_free
-from privgmm.audit.sabotage import broken_findings
 from privgmm.audit.search import attack
 from privgmm.audit.secure import secure_origin, secure_spread
 from privgmm.audit.sketch_attacks import (
     account_findings,
     exactness_findings,
-    histogram_findings,
 )
 from privgmm.audit.sketch_releases import cases, many_sketches, whole_releases
 from privgmm.learners.em import EM
 from privgmm.learners.student import StudentT
 from privgmm.methods import registry
 from privgmm.methods.lifted.method import LiftedMethod
-from privgmm.methods.method import Method
 from privgmm.methods.plan import Plan
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.stage import Agreement
@@ -61,75 +60,68 @@ from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.sketch.stage import Sketch
-from privgmm.stages.stage import Stage
+from privgmm.stages.stage import Progress, Stage
 
 __all__ = ["run_audit"]
 
-Progress = Callable[[int, int], None]
-Attack = Callable[[np.random.Generator], list[Finding]]
+_Attack = Callable[[np.random.Generator], list[Finding]]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Effort:
-    """How hard it is tried: draws per check, and the size of the search for bad neighbours."""
+    """How hard the audit tries: draws per check, and the size of the search for neighbours.
+
+    Parameters
+    ----------
+    runs : int
+        Draws of a mask, and of all noise of a plan.
+    releases : int
+        Releases on each side of a pair, by the real test and mask.
+    secure : int
+        Draws of the secure sampler; a fiftieth as many whole releases use it.
+    clouds, climbs, steps : int
+        Sets of random fits, climbs for each guarantee, and steps of a climb; see `search.attack`.
+    sketched : tuple of int
+        Whole releases by a sketch on each side, of as many cases.
+    """
 
     runs: int
     releases: int
-    """Releases on each side of a pair, by the real test and mask."""
     secure: int
-    """Draws of the secure sampler; and a fiftieth of them whole releases with it."""
     clouds: int
     climbs: int
     steps: int
-    learner_blocks: int
     sketched: tuple[int, ...]
-    """Whole sketched releases on each side, of each case."""
 
 
-_QUICK = _Effort(
-    runs=100_000,
-    releases=8_000,
-    secure=4_000,
-    clouds=2,
-    climbs=1,
-    steps=25,
-    learner_blocks=20,
-    sketched=(60, 60),
-)
+# Less than a minute of CPU time, for the Audit page and for tests.
+_QUICK = _Effort(100_000, 8_000, 4_000, clouds=2, climbs=1, steps=25, sketched=(60, 60))
+# Some minutes: more draws see rarer leaks, longer climbs come nearer to a bound.
 _THOROUGH = _Effort(
-    runs=400_000,
-    releases=60_000,
-    secure=100_000,
-    clouds=6,
-    climbs=2,
-    steps=200,
-    learner_blocks=60,
-    sketched=(200, 200, 150),
+    400_000, 60_000, 100_000, clouds=6, climbs=2, steps=200, sketched=(200, 200, 150)
 )
 
 
-_NO_ATTACK = "stages that no attack is known for <= 0"
+_NO_ATTACK = "stages without a known attack <= 0"
 
 
 # --------------------------------------------------------------------------- plans of methods
 
 
-def _noise_attack(plan: Plan, effort: _Effort, *, first: bool) -> Attack:
-    """The noise of every stage of a plan, at the plan's own numbers."""
-
-    def run(rng: np.random.Generator) -> list[Finding]:
-        found = []
-        for stage in plan.stages:
-            found += _stage_findings(plan, stage, effort, first=first, rng=rng)
-        if any(finding.claim == _NO_ATTACK for finding in found):
-            return found
-        found.append(least_price(plan))
-        if plan.votes and first:
-            found.append(rounding_priced(plan))
-        guesses = ceiling_finding(plan, draws=effort.runs, rng=rng)
-        return found if guesses is None else [*found, guesses]
-
-    return run
+def _attack_noise(
+    plan: Plan, effort: _Effort, first: bool, rng: np.random.Generator
+) -> list[Finding]:
+    """Attack the noise of every stage of a plan, at the plan's own numbers."""
+    found = []
+    for stage in plan.stages:
+        found += _stage_findings(plan, stage, effort, first=first, rng=rng)
+    if any(finding.claim == _NO_ATTACK for finding in found):
+        return found
+    found.append(least_price(plan))
+    if first and any(isinstance(stage, Agreement) for stage in plan.stages):
+        found.append(rounding_priced(plan))
+    guesses = ceiling_finding(plan, draws=effort.runs, rng=rng)
+    return found if guesses is None else [*found, guesses]
 
 
 def _stage_findings(
@@ -157,14 +149,12 @@ def _stage_findings(
             for multiplier in dict.fromkeys(one.multiplier for one in sums)
         ]
     if isinstance(stage, HistogramFrame):
-        found += histogram_findings(stage, rng=rng)
-    if not found:
-        found.append(_unattacked(plan, stage))
-    return found
+        found += [*lone_bins(stage), counts_move(stage, rng=rng)]
+    return found or [_unattacked(plan, stage)]
 
 
 def _unattacked(plan: Plan, stage: Stage) -> Finding:
-    """A stage that offers nothing to attack has not been audited, and says so."""
+    """Report a stage that offers nothing to attack: it has not been audited."""
     return within(
         f"{stage.kind}, {plan.method}, k={plan.n_components}, d={plan.n_features}",
         _NO_ATTACK,
@@ -174,117 +164,81 @@ def _unattacked(plan: Plan, stage: Stage) -> Finding:
     )
 
 
-def _core_attack(plan: Plan, stage: Agreement, effort: _Effort) -> Attack:
-    """One changed block, against everything that a stage guarantees about its core."""
-
-    def run(rng: np.random.Generator) -> list[Finding]:
-        found = attack(
-            Mechanism(stage),
-            clouds=effort.clouds,
-            climbs=effort.climbs,
-            steps=effort.steps,
-            rng=rng,
-        )
-        return findings_of(f"{plan.method} {stage.shape}", found, only=stage.guarantees)
-
-    return run
+def _attack_core(plan: Plan, effort: _Effort, rng: np.random.Generator) -> list[Finding]:
+    """Change one block, and check all that a stage guarantees about its core."""
+    stage = plan.stage(Agreement)
+    found = attack(
+        Mechanism(stage),
+        clouds=effort.clouds,
+        climbs=effort.climbs,
+        steps=effort.steps,
+        rng=rng,
+    )
+    return findings_of(f"{plan.method} {stage.shape}", found, only=stage.guarantees)
 
 
-def _noise_attacks(methods: Sequence[Method], effort: _Effort, *, thorough: bool) -> list[Attack]:
-    return [
-        _noise_attack(plan, effort, first=i == 0)
-        for method in methods
-        for i, plan in enumerate(method.audited_plans(thorough=thorough))
-    ]
+# --------------------------------------------------------------- stages, apart from any method
 
 
-def _core_attacks(methods: Sequence[Method], effort: _Effort, *, thorough: bool) -> list[Attack]:
-    return [
-        _core_attack(plan, plan.agreement, effort)
-        for method in methods
-        for plan in method.attacked_cores(thorough=thorough)
-    ]
-
-
-# ------------------------------------------------------------------- stages, whoever uses them
-
-
-def _refinement_attack(rng: np.random.Generator) -> list[Finding]:
+def _attack_shared(rng: np.random.Generator) -> list[Finding]:
+    """Attack refinement at several noise levels, and the rounding of means."""
     steps = Refinement((60.0, 90.0), (4.0, 3.0))
+    shaped = functools.partial(LiftedMethod.shaped, 31, 17, 29, 29)
     return [
         *(row_shift(steps, n_features=d, rng=rng) for d in (1, 2)),
         *(sum_noise(multiplier, kind=steps.kind) for multiplier in (3.0, 60.0)),
+        *(
+            reference_free(shaped(n_components=k, n_features=d), rng=rng)
+            for k, d in ((1, 1), (2, 2), (1, 3))
+        ),
     ]
 
 
-def _rounding_attack(rng: np.random.Generator) -> list[Finding]:
+def _attack_sketches(effort: _Effort, rng: np.random.Generator) -> list[Finding]:
+    """Attack sketches: their account, their sums, and whole releases."""
+    alone = Sketch(SketchShape.default(1), 1.0, 50, 1)
     return [
-        reference_free(LiftedMethod.shaped(31, 17, 29, 29, n_components=k, n_features=d), rng=rng)
-        for k, d in ((1, 1), (2, 2), (1, 3))
+        *account_findings(),
+        *exactness_findings(rng=rng),
+        many_sketches(alone, draws=effort.runs // 25, rng=rng),
+        # as many cases as there are numbers of runs
+        *(
+            whole_releases(case, runs=runs, rng=rng)
+            for case, runs in zip(cases(), effort.sketched, strict=False)
+        ),
     ]
 
 
-def _sketch_attack(effort: _Effort) -> Attack:
-    def run(rng: np.random.Generator) -> list[Finding]:
-        alone = Sketch(SketchShape.default(1), 1.0, 50, 1)
-        return [
-            *account_findings(),
-            *exactness_findings(rng=rng),
-            many_sketches(alone, draws=effort.runs // 25, rng=rng),
-            # as many cases as there are numbers of runs
-            *(
-                whole_releases(case, runs=runs, rng=rng)
-                for case, runs in zip(cases(), effort.sketched, strict=False)
-            ),
+def _attack_releases(effort: _Effort, rng: np.random.Generator) -> list[Finding]:
+    """Attack whole releases by blocks that vote, and learners."""
+    found = []
+    for k in (1, 2):
+        across, runs = opposite(tiny_stage(k)), effort.releases
+        found += [
+            empirical_epsilon(across, runs=runs, label="2 tau across", rng=rng),
+            refused_neighbour(boundary(tiny_stage(k)), runs=runs, rng=rng),
+            secure_releases(across, runs=effort.secure // 50),
         ]
-
-    return run
-
-
-def _release_attack(effort: _Effort) -> Attack:
-    def run(rng: np.random.Generator) -> list[Finding]:
-        found = []
-        for k in (1, 2):
-            stage, runs = tiny_stage(k), effort.releases
-            found.append(
-                empirical_epsilon(opposite(stage), runs=runs, label="2 tau across", rng=rng)
-            )
-            found.append(refused_neighbour(boundary(stage), runs=runs, rng=rng))
-            found.append(secure_releases(opposite(stage), runs=effort.secure // 50))
-        for learner in (BlockMoments(2), EM(2), StudentT()):
-            blocks = rng.standard_normal((effort.learner_blocks, 40, 2))
-            blocks[:, ::2, 0] += 6.0
-            found.append(isolation(learner, blocks, rng=rng))
-        return found
-
-    return run
+    for learner in (BlockMoments(2), EM(2), StudentT()):
+        blocks = rng.standard_normal((20, 40, 2))
+        blocks[:, ::2, 0] += 6.0
+        found.append(isolation(learner, blocks, rng=rng))
+    return found
 
 
-def _real_attack(effort: _Effort) -> Attack:
-    """What users call: the secure sampler, the order of things, blocks, persons, learners."""
-
-    def run(rng: np.random.Generator) -> list[Finding]:
-        return [
-            *secure_spread(draws=effort.secure),
-            secure_origin(),
-            order_of_release(),
-            caps_hold(),
-            rows_in_blocks(),
-            persons_in_blocks(),
-            isolated_learner(),
-            fresh_jitter(),
-            impossible_outputs(LiftedSpace(0.25), rng=rng),
-        ]
-
-    return run
-
-
-def _broken_attack(effort: _Effort, *, thorough: bool) -> Attack:
-    def run(rng: np.random.Generator) -> list[Finding]:
-        found = broken_findings(runs=effort.releases, samples=effort.runs, rng=rng)
-        return [*found, *mutation_findings()] if thorough else found
-
-    return run
+def _attack_real(effort: _Effort, rng: np.random.Generator) -> list[Finding]:
+    """Attack what users call: secure noise, the order of steps, blocks, persons, learners."""
+    return [
+        *secure_spread(draws=effort.secure),
+        secure_origin(),
+        order_of_release(),
+        caps_hold(),
+        rows_in_blocks(),
+        persons_in_blocks(),
+        isolated_learner(),
+        fresh_jitter(),
+        impossible_outputs(LiftedSpace(0.25), rng=rng),
+    ]
 
 
 # ---------------------------------------------------------------------------------- the whole
@@ -299,18 +253,15 @@ def run_audit(
 ) -> Report:
     """Attack every mechanism, and check that every deliberately broken variant is caught.
 
-    A thorough audit also changes single lines of the real code (`mutations`), some seventy of
-    them, one at a time, and lists for each the check that noticed.
-
     Parameters
     ----------
     thorough : bool
-        A few minutes instead of some seconds: more shapes, more draws, longer climbs.
+        Some minutes instead of up to one: more shapes, more draws, longer climbs.
     rng : int
-        Seed. The audit draws no private noise.
+        Seed of the attacks. The audit never touches rows that are confidential.
     only : sequence of str, optional
-        Names of methods whose own plans are to be attacked, and nothing else; by default all
-        methods, and besides what they share, and the broken variants.
+        Attack only the plans of these methods. By default the audit attacks all methods and what
+        they share, and runs the broken variants.
     progress : callable(done, total), optional
         Called after each attack.
 
@@ -321,24 +272,29 @@ def run_audit(
     """
     effort = _THOROUGH if thorough else _QUICK
     methods = registry.all_methods() if only is None else [registry.get(name) for name in only]
-    attacks = _noise_attacks(methods, effort, thorough=thorough)
+    attacks: list[_Attack] = []
+    for method in methods:
+        for i, plan in enumerate(method.audited_plans(thorough=thorough)):
+            attacks.append(functools.partial(_attack_noise, plan, effort, i == 0))
+        cores = method.attacked_cores(thorough=thorough)
+        attacks += [functools.partial(_attack_core, plan, effort) for plan in cores]
     if only is None:
-        attacks.append(_refinement_attack)
-    attacks += _core_attacks(methods, effort, thorough=thorough)
-    if only is None:
-        attacks += [_rounding_attack, _release_attack(effort), _real_attack(effort)]
-        attacks += [_sketch_attack(effort), _broken_attack(effort, thorough=thorough)]
+        attacks += [_attack_shared, broken_findings]
+        attacks += [
+            functools.partial(each, effort)
+            for each in (_attack_releases, _attack_real, _attack_sketches)
+        ]
     findings: list[Finding] = []
     seeds = np.random.SeedSequence(rng).spawn(len(attacks))
     for i, (each, seed) in enumerate(zip(attacks, seeds, strict=True)):
         findings += each(np.random.default_rng(seed))
         if progress is not None:
             progress(i + 1, len(attacks))
-    return Report(tuple(_told_apart(findings)))
+    return Report(tuple(_numbered(findings)))
 
 
-def _told_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """No two of one name: the second that attacked, say, the same noise is numbered."""
+def _numbered(findings: Sequence[Finding]) -> list[Finding]:
+    """Number findings that share a name, as of two stages with the same noise."""
     seen: dict[str, int] = {}
     apart = []
     for finding in findings:

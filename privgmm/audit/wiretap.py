@@ -1,10 +1,10 @@
-"""A wiretap on the noise: what the code really adds it to, on either of two neighbours.
+"""A wiretap on the noise: it records the sums that noise is added to, on two neighbours.
 
-Stages that sum exactly draw discrete Gaussian noise and add it to integers. A `Tap` hands out
-noise that notices what it is added to. On a neighbouring data set a second tap answers with the
-very sums that were shown the first time, so that everything chosen after them is chosen alike.
-What is left is how far each sum moved, in units of the noise that was really drawn; and all of
-them together must stay within the price of the stage.
+Stages that sum exactly draw discrete Gaussian noise and add it to integers. A `Tap` is a source of
+noise that records what it is added to. On a neighbouring data set a second tap returns the noisy
+sums of the first run, so that all later choices are the same. Then each sum has moved by a known
+number of units of the noise that was really drawn, and all of these together must stay within the
+price of the stage.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from privgmm.stages.stage import Stage, Work
 __all__ = ["Heard", "Side", "Tap", "account", "overheard"]
 
 _ROUNDING = 1e-9
+"""Relative error of a price in floating point."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Heard:
-    """One draw: the scale of its noise, the sums it was added to, and what was shown."""
+    """One draw: the scale of its noise, the sums it was added to, and the noisy sums."""
 
     sigma: float
     sums: IntArray
@@ -39,7 +40,7 @@ class Heard:
 
 
 class _Overheard(np.ndarray[Any, np.dtype[np.int64]]):
-    """Noise that tells its tap what it is added to; it can be shaped and added, nothing else."""
+    """Noise that reports to its tap what it is added to; it can only be reshaped and added."""
 
     tap: Tap | None = None
     number: int = 0
@@ -57,13 +58,13 @@ class _Overheard(np.ndarray[Any, np.dtype[np.int64]]):
 
 
 class Tap(SeededNoise):
-    """Seeded noise that remembers what it was added to.
+    """Seeded noise that records what it was added to.
 
     Parameters
     ----------
     seed : int
     script : sequence of Heard
-        What a tap heard before: the same is shown again, whatever the sums are now.
+        What another tap recorded: its noisy sums are shown again, for any sums now.
     """
 
     def __init__(self, seed: int, script: Sequence[Heard] = ()) -> None:
@@ -78,7 +79,7 @@ class Tap(SeededNoise):
 
     @property
     def heard(self) -> list[Heard]:
-        """All draws in order. Raises if noise was drawn that was never added to anything."""
+        """All draws in order; raises `InvalidInput` if noise was drawn and never added."""
         if len(self._heard) < len(self._asked):
             raise InvalidInput(
                 f"{len(self._asked)} draws of noise, but only {len(self._heard)} were added to sums"
@@ -86,22 +87,22 @@ class Tap(SeededNoise):
         return [self._heard[number] for number in range(len(self._asked))]
 
     def discrete_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Noise as ever, that listens."""
+        """Draw noise that records what it is added to."""
         noise = super().discrete_gaussian(sigma, size).view(_Overheard)
         noise.tap, noise.number = self, len(self._asked)
         self._asked.append(sigma)
         return noise
 
     def added(self, number: int, sums: IntArray, noise: IntArray) -> IntArray:
-        """Write down what the noise was added to; gives what is shown."""
+        """Record what the noise was added to, and return the noisy sums."""
         if number in self._heard:
-            raise InvalidInput("the same noise was added twice: two sums would give it away")
+            raise InvalidInput("the same noise was added twice: two noisy sums would reveal it")
         if not np.issubdtype(sums.dtype, np.integer):
             raise InvalidInput(f"noise must be added to integers, got {sums.dtype}")
         shown = sums + noise
         if self._script:
             if number >= len(self._script) or self._script[number].sums.shape != sums.shape:
-                raise InvalidInput("neighbours are asked for different sums: a price hangs on rows")
+                raise InvalidInput("neighbours take different sums: the price depends on rows")
             shown = self._script[number].shown
         self._heard[number] = Heard(self._asked[number], sums.copy(), shown)
         return shown.copy()
@@ -115,14 +116,14 @@ class Side:
     member: IntArray | None = None
 
     def work(self, source: SeededNoise) -> Work:
-        """As a release hands it to a stage; of each person the first row goes into blocks."""
+        """Prepare the rows as a release does; of each person the first row goes into blocks."""
         return Work(ArrayPeople.of(self.rows, self.member), source)
 
 
 def overheard(
     stage: Stage, first: Side, second: Side, public: Any, *, seed: int
 ) -> list[tuple[Heard, Heard]]:
-    """All that a stage draws on either side, while the same is shown on both."""
+    """Record all that a stage draws on either side, while both sides show the same."""
     one = Tap(seed)
     stage.prepare(first.work(one), public).draw(one)
     two = Tap(seed, one.heard)
@@ -133,11 +134,11 @@ def overheard(
 def account(
     stage: Stage, first: Side, second: Side, public: Any, *, label: str, seed: int = 0
 ) -> Finding:
-    """What replacing a row or person costs in one run of a stage, against its price.
+    """Compare what replacing a row or person costs in one run of a stage with its price.
 
     Gaussian noise of scale sigma on sums that move by s costs, at order a, ``a s^2 / 2 sigma^2``.
-    All draws of the run are added up. An error on either side counts as a failure: whether there
-    is one must not hang on a row.
+    All draws of the run are added up. An error on either side counts as a failure, because it
+    must not depend on a row.
     """
     spent, draws, problem = math.inf, 0, ""
     try:
@@ -150,6 +151,7 @@ def account(
             float(np.linalg.norm((a.sums - b.sums).astype(np.float64)) / min(a.sigma, b.sigma)) ** 2
             for a, b in pairs
         )
+    # solved for s^2 / sigma^2 at every order; the smallest is what the price surely covers
     losses = np.sum([curve.values for curve in stage.price().curves], axis=0)
     return within(
         f"{stage.kind} account, {label}",

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 
 from privgmm.arrays import IntArray
 from privgmm.audit import counts, masks
+from privgmm.audit.broken import with_space
 from privgmm.audit.neighbours import Fits
-from privgmm.audit.sabotage import QuietMask, with_space
 from privgmm.data.datasets import random_mixture
 from privgmm.distances.matching import bottleneck_matchings
 from privgmm.distances.parameters import dist_param
@@ -29,6 +29,7 @@ from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.stage import Agreement, PaperAgreement
 from privgmm.stages.agreement.votes import AgreementTest, PrivateTest, friend_counts
 from privgmm.stages.refinement.noisy_moments import Refinement
+from tests.audit.sabotage import QuietMask
 
 SPACES: list[MixtureSpace] = [LiftedSpace(0.2), PaperSpace(0.3, 0.2, 0.1)]
 TESTS: list[PrivateTest] = [

@@ -1,16 +1,16 @@
-"""Lines of the real code, changed one at a time: the checks of the audit notice."""
+"""The checks of the audit notice single lines of the real code that were changed."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from privgmm.audit.mutations import MUTATIONS, NAMED, Mutation, mutated, mutation_findings
 from privgmm.audit.real_votes import examined_vote
 from privgmm.errors import InvalidInput
 from privgmm.privacy import noise
 from privgmm.privacy.noise import SecureNoise, noise_source
 from privgmm.stages.agreement.votes import AgreementTest
+from tests.audit.mutations import MUTATIONS, NAMED, Mutation, mutated, mutation_findings
 
 STAGES = {
     "votes",
@@ -25,7 +25,7 @@ STAGES = {
     "features",
     "finish",
     "noise",
-    "release",
+    "releases",
     "composition",
     "isolation",
     "jitter",
@@ -49,7 +49,7 @@ def test_its_line_is_there_and_comes_back(mutation: Mutation) -> None:
         pass
 
 
-def test_the_change_reaches_whoever_imported_the_function() -> None:
+def test_the_change_reaches_all_who_imported_the_function() -> None:
     test = AgreementTest(60, 1.0, 4.0, 15, 31, 38, 36)
     numpys = next(one for one in NAMED if "NumPy" in one.name)
     with mutated(numpys):
@@ -90,7 +90,7 @@ def test_a_check_that_fails_anyway_catches_nothing() -> None:
 
 
 class _Deaf(AgreementTest):
-    """Its threshold is another one than it says."""
+    """A test that runs with another threshold than it states."""
 
     def examine(self, distances: np.ndarray, *, rng: noise.RandomState):  # type: ignore[no-untyped-def]  # a test double
         return AgreementTest(60, 1.0, 4.0, 10, 31, 38, 36).examine(distances, rng=rng)

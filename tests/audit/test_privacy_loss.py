@@ -8,14 +8,7 @@ from scipy.stats import ks_2samp
 
 from privgmm.arrays import Array
 from privgmm.audit.guessing import Silence
-from privgmm.audit.privacy_loss import (
-    farthest_from,
-    mask_pair,
-    masked_from,
-    measured_delta,
-    whole_losses,
-    worst_pair,
-)
+from privgmm.audit.privacy_loss import measured_delta, whole_losses
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
 from privgmm.methods.plan import Plan
@@ -27,6 +20,8 @@ from privgmm.privacy.noise import noise_source
 from privgmm.stages.agreement.lifted_geometry import lifted_distance
 from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
+from privgmm.stages.agreement.stage import Agreement, AveragedAgreement, ExactAgreement
+from privgmm.stages.refinement.noisy_moments import Refinement
 
 
 @pytest.fixture(scope="module")
@@ -72,39 +67,41 @@ def test_bars_never_leave_the_unit_interval() -> None:
 
 def test_a_mask_of_one_thing_tells_nothing() -> None:
     mixture = random_mixture(2, 2, rng=1)
-    lifted = mask_pair(LiftedSpace(0.2), _item(mixture), _item(mixture.permuted([1, 0])))
-    paper = mask_pair(PaperSpace(0.1, 0.1, 0.1), mixture, mixture.permuted([1, 0]))
+    lifted = LiftedSpace(0.2).gaussian_pair(_item(mixture), _item(mixture.permuted([1, 0])))
+    paper = PaperSpace(0.1, 0.1, 0.1).gaussian_pair(mixture, mixture.permuted([1, 0]))
     for pair in (lifted, paper):
         assert float(pair.delta(0.0)) == pytest.approx(0.0, abs=1e-7)
 
 
 def test_the_worst_pair_is_gamma_apart(plan: Plan) -> None:
-    item = _item(random_mixture(2, 2, rng=2))
-    other = farthest_from(item, plan.gamma)
-    assert lifted_distance(item.roots, other.roots) == pytest.approx(plan.gamma)
-    assert plan.space.distance(item, other) == pytest.approx(plan.gamma)
+    stage, item = plan.stage(AveragedAgreement), _item(random_mixture(2, 2, rng=2))
+    other = item.farther(stage.gamma)
+    assert lifted_distance(item.roots, other.roots) == pytest.approx(stage.gamma)
+    assert stage.space.distance(item, other) == pytest.approx(stage.gamma)
     levels = np.array([0.0, 0.1, 0.5])
-    assert mask_pair(plan.space, item, other).delta(levels) == pytest.approx(
-        worst_pair(plan).delta(levels), rel=1e-6
+    assert stage.space.gaussian_pair(item, other).delta(levels) == pytest.approx(
+        stage.worst_pair().delta(levels), rel=1e-6
     )
 
 
 def test_the_price_covers_the_worst_pair(plan: Plan, tight: Plan) -> None:
     """At every epsilon tried, in both directions, exactly."""
     for each in (plan, tight):
-        one = each.agreement.mask_curve()
+        stage = each.stage(ExactAgreement)
+        one = stage.mask_curve()
         assert one is not None
         curve = each.n_components * one
         levels = np.linspace(0, each.budget.epsilon, 9)
         promised = np.array([curve.delta(level) for level in levels])
-        for pair in (worst_pair(each), worst_pair(each).swapped()):
+        for pair in (stage.worst_pair(), stage.worst_pair().swapped()):
             assert np.all(pair.delta(levels) <= promised)
 
 
 def test_the_price_of_the_lifted_mask_is_that_of_its_worst_pair(plan: Plan) -> None:
     """Moments of drawn losses: E exp((a - 1) L) = exp((a - 1) R(a))."""
-    losses = worst_pair(plan).losses(400_000, rng=np.random.default_rng(5))
-    one = plan.agreement.mask_curve()
+    stage = plan.stage(Agreement)
+    losses = stage.worst_pair().losses(400_000, rng=np.random.default_rng(5))
+    one = stage.mask_curve()
     assert one is not None
     curve = 2 * one
     for index in np.searchsorted(ORDERS, [1.5, 3.0, 6.0]):
@@ -115,7 +112,7 @@ def test_the_price_of_the_lifted_mask_is_that_of_its_worst_pair(plan: Plan) -> N
 
 
 def test_whole_losses_stay_below_the_plans_curve(plan: Plan) -> None:
-    assert plan.refine is not None, "test, mask and refinement all take part"
+    assert plan.stage(Refinement), "test, mask and refinement all take part"
     losses = whole_losses(plan, 200_000, rng=np.random.default_rng(6))
     levels = np.linspace(0, 0.8, 5)
     measured = measured_delta(losses, levels)
@@ -141,24 +138,24 @@ def test_the_papers_plan_has_no_curve() -> None:
 def test_what_is_shown_without_noise_is_what_was_masked() -> None:
     mixture = random_mixture(2, 2, rng=3)
     item, space = _item(mixture), LiftedSpace(0.2)
-    other = farthest_from(item, 0.4)
-    pair = mask_pair(space, item, other)
+    other = item.farther(0.4)
+    pair = space.gaussian_pair(item, other)
     for target, mean in ((item, pair.mean_a), (other, pair.mean_b)):
-        shown, plain = masked_from(item, other, mean), space.mask(target, rng=Silence())
+        shown, plain = item.published(other, mean), space.mask(target, rng=Silence())
         assert shown.means == pytest.approx(plain.means)
         assert shown.covariances == pytest.approx(plain.covariances)
         assert shown.weights == pytest.approx(plain.weights)
 
 
 def test_what_is_shown_has_the_law_of_the_mask() -> None:
-    """Two samples, one by `masked_from`, one by the mask that releases run: same law."""
+    """Two samples, one by `published`, one by the mask that releases run: same law."""
     item, space = _item(random_mixture(1, 2, rng=4)), LiftedSpace(0.3)
-    other = farthest_from(item, 0.8)
-    pair, n = mask_pair(space, item, other), 900
+    other = item.farther(0.8)
+    pair, n = space.gaussian_pair(item, other), 900
     source = noise_source(8)
     for from_a, target in ((True, item), (False, other)):
         seen = pair.draw(np.full(n, from_a), rng=np.random.default_rng(7))
-        mine = [masked_from(item, other, vector) for vector in seen]
+        mine = [item.published(other, vector) for vector in seen]
         theirs = [space.mask(target, rng=source) for _ in range(n)]
         for first, second in zip(_readings(mine).T, _readings(theirs).T, strict=True):
             assert ks_2samp(first, second).pvalue > 1e-4

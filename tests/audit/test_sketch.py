@@ -10,7 +10,7 @@ import pytest
 
 from privgmm.arrays import IntArray
 from privgmm.audit import counts, histograms, sketch_attacks, sketch_releases, wiretap
-from privgmm.audit.sabotage import BothWays, SummedPersons
+from privgmm.audit.broken import SummedPersons
 from privgmm.audit.wiretap import Side, Tap
 from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
@@ -19,13 +19,14 @@ from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.privacy.curves import ORDERS
 from privgmm.privacy.noise import DiscreteGaussian, SeededNoise
-from privgmm.release import release
+from privgmm.releases import release
 from privgmm.stages.refinement.projection import vote_sums
 from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import RowSums, Stage
+from tests.audit.sabotage import BothWays
 
 SHAPE = SketchShape.default(1)
 FRAME = HistogramFrame(
@@ -83,7 +84,7 @@ def test_neighbours_that_are_asked_for_different_sums_are_noticed() -> None:
     first = Tap(0)
     _ = np.arange(4) + first.discrete_gaussian(5.0, 4)
     second = Tap(0, first.heard)
-    with pytest.raises(InvalidInput, match="hangs on rows"):
+    with pytest.raises(InvalidInput, match="depends on rows"):
         _ = np.arange(5) + second.discrete_gaussian(5.0, 5)
     found = wiretap.account(
         HistogramFrame(
@@ -168,7 +169,7 @@ def test_a_person_moves_the_sums_of_all_as_far_as_alone() -> None:
         *(
             feature_sums(
                 ArrayPeople.of(side.rows, side.member),
-                sketch_attacks.STANDARD,
+                sketch_attacks.ORIGIN_FRAME,
                 SHAPE,
                 scale=sketch.scale,
             )
@@ -178,7 +179,7 @@ def test_a_person_moves_the_sums_of_all_as_far_as_alone() -> None:
     reached = float(np.linalg.norm(gap)) / sketch.integer_sensitivity
     assert 1 - 1e-6 < reached <= 1
     summed = SummedPersons(SHAPE, 1.0, 50, 1)
-    found = wiretap.account(summed, one, other, sketch_attacks.STANDARD, label="x")
+    found = wiretap.account(summed, one, other, sketch_attacks.ORIGIN_FRAME, label="x")
     assert found.measured > 9
 
 

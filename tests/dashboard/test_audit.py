@@ -13,21 +13,22 @@ from streamlit.testing.v1 import AppTest
 import privgmm
 from privgmm import audit
 from privgmm.audit import Finding, Report
+from privgmm.audit.broken import SilentMask
+from privgmm.audit.endtoend import changed_fits
 from privgmm.audit.guessing import Score, duel_between
-from privgmm.audit.sabotage import SilentMask
 from privgmm.budget import percent_at_most
 from privgmm.dashboard.audit import game, neighbours
 from privgmm.dashboard.audit.adversaries import findings_table
 from privgmm.dashboard.audit.curve import attacks
-from privgmm.dashboard.audit.flip import changed_blocks
 from privgmm.dashboard.audit.game import PREDICTIONS, duel_of
 from privgmm.dashboard.audit.losses import measurement
-from privgmm.dashboard.audit.neighbours import EPSILONS, outcome, plan
-from privgmm.dashboard.shared.jobs import BOARD
+from privgmm.dashboard.audit.neighbours import AUDIT_EPSILONS, outcome, plan
+from privgmm.dashboard.shared.refresh import PAGE_POOL
 from privgmm.distances.parameters import dist_gmm
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import MixtureBatch
-from privgmm.release import Release
+from privgmm.results import Release
+from privgmm.stages.agreement.stage import Agreement
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -42,8 +43,8 @@ def _open(**query: str) -> AppTest:
 
 
 def _settled(app: AppTest) -> AppTest:
-    """As it looks once all questions are answered; in a browser a fragment sees to that."""
-    BOARD.settle()
+    """Wait for all background work and rerun; in a browser a fragment does that."""
+    PAGE_POOL.settle()
     app.run()
     assert not app.exception
     assert not app.error
@@ -65,7 +66,7 @@ PERSONS = ("ordinary", "outlier", "worst case")
 
 
 def _predicted(app: AppTest, number: int = 1) -> AppTest:
-    """After the prediction, without which nobody guesses."""
+    """Predict, which every guess needs."""
     app.button(key=f"predict_{number}").click().run()
     assert not app.exception
     return app
@@ -111,13 +112,13 @@ def test_the_best_strategy_plays_once_a_click() -> None:
     assert match.best == score
     low, high = score.interval()
     assert f"{low:.1%} to {high:.1%}" in _words(app)
-    # at this epsilon the worst case is seen well above a coin, and below the ceiling
+    # at this epsilon the worst case is well above chance level, and below the ceiling
     assert 0.6 < low < plan(8.0).ceiling < plan(8.0).spent().guess_ceiling
 
 
 @pytest.mark.parametrize("person", PERSONS)
-def test_without_noise_one_person_gives_herself_away_every_time(person: str) -> None:
-    """Whoever names the data set whose number was published is never wrong; with noise they are."""
+def test_without_noise_one_person_is_found_every_time(person: str) -> None:
+    """Naming the data set whose number was published is never wrong; with noise it is."""
     app = _predicted(_open(person=person, noise="off"), 3)
     (match,) = app.session_state["audit_matches"].values()
     table = game._table(1.0, person)
@@ -140,12 +141,12 @@ def test_without_noise_one_person_gives_herself_away_every_time(person: str) -> 
     assert (nearer_a.mean() + nearer_b.mean()) / 2 < plan(1.0).ceiling + 0.05
 
 
-def test_without_noise_the_same_code_runs_on_made_up_rows_only() -> None:
+def test_without_noise_the_same_code_runs_on_generated_rows_only() -> None:
     """The release differs from the sound one in its mask alone, and nothing else can ask for it."""
     sound, broken = outcome(1.0), outcome(1.0, noise=False)
     assert (sound.curator.votes == broken.curator.votes).all()
-    assert changed_blocks(sound.curator.fits, broken.curator.fits) == []
-    assert isinstance(broken.result.plan.space, SilentMask)
+    assert changed_fits(sound.curator.fits, broken.curator.fits) == []
+    assert isinstance(broken.result.plan.stage(Agreement).space, SilentMask)
     assert isinstance(broken.result, Release)
     before = duel_between(sound, sound)
     assert before.pair is not None
@@ -156,10 +157,10 @@ def test_without_noise_the_same_code_runs_on_made_up_rows_only() -> None:
         for path in package.rglob("*.py")
         if "SilentMask" in path.read_text(encoding="utf-8")
     }
-    assert naming == {"audit/sabotage.py", "dashboard/audit/neighbours.py"}
+    assert naming == {"audit/broken.py", "dashboard/audit/neighbours.py"}
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("epsilon", AUDIT_EPSILONS)
 def test_every_budget_can_be_played(epsilon: float) -> None:
     for distance in (1.5, 1e6):
         duel = duel_between(outcome(epsilon), outcome(epsilon, 5, distance))
@@ -202,7 +203,7 @@ def test_one_row_changes_one_block(far: str) -> None:
     app = _open(audit="Flip one row", far=far)
     assert _charts(app) == 2
     values = {metric.label: metric.value for metric in app.metric}
-    t = plan(1.0).n_blocks
+    t = plan(1.0).stage(Agreement).n_blocks
     assert values["Blocks changed"] == ("0" if far == "stay" else "1") + f" of {t}"
     assert float(values["Release moved"]) < 0.01
     before, after = (int(part) for part in values["h"].split(" → "))
@@ -212,7 +213,7 @@ def test_one_row_changes_one_block(far: str) -> None:
 
 
 def test_a_row_can_be_flipped_under_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the paper's test the statistic is Q, its change is told, and ⊥ is no error."""
+    """With the paper's test the statistic is Q, its change is stated, and ⊥ is not an error."""
     paper = calibrate(
         "paper",
         epsilon=1.0,
@@ -241,8 +242,8 @@ def test_a_failed_fit_counts_as_changed() -> None:
     ok = np.array(fits.ok)
     ok[4] = False
     failed = MixtureBatch.from_cholesky(fits.weights, fits.means, fits.cholesky, ok)
-    assert changed_blocks(fits, failed) == [4]
-    assert changed_blocks(failed, failed) == []
+    assert changed_fits(fits, failed) == [4]
+    assert changed_fits(failed, failed) == []
 
 
 @pytest.mark.parametrize("part", ["The mask", "The whole release"])
@@ -284,7 +285,7 @@ def test_the_page_does_not_wait_for_what_is_new(
             name,
             lambda *given, real=real, **named: go.wait(60) and real(*given, **named),
         )
-    BOARD.settle()
+    PAGE_POOL.settle()
     try:
         app.select_slider(key=slider).set_value(value).run()
         assert noted in _words(app)
@@ -329,7 +330,7 @@ def test_a_broken_promise_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None
     assert "1 of 2 checks failed" in _words(app)
 
 
-def test_findings_are_told_apart() -> None:
+def test_findings_are_distinguished() -> None:
     missed = Finding("broken: blind", "must be caught", 0.1, 1.0, False)
     table = findings_table((HELD, CAUGHT, FAILED, missed))
     assert table[""].tolist() == ["✓ held", "✓ caught", "✗ broken", "✗ missed"]

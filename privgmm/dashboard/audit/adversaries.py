@@ -1,4 +1,4 @@
-"""The package's own adversaries, run on demand: what they attacked and how far they got."""
+"""The section Adversaries: run the attacks of `privgmm.audit` on demand, show what they find."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BROKEN = "broken: "
 
 
 def findings_table(findings: tuple[Finding, ...]) -> pd.DataFrame:
-    """Findings as a table: verdict, what was attacked, the claim, and how much of it was used."""
+    """Make a table of findings: verdict, what was attacked, the claim, measured value and limit."""
     return pd.DataFrame(
         {
             "": [_verdict(finding) for finding in findings],
@@ -35,18 +35,18 @@ def _verdict(finding: Finding) -> str:
 
 
 def show_adversaries() -> None:
-    """Draw the section."""
+    """Draw the section Adversaries."""
     st.markdown(
-        "The package attacks itself: it searches for the neighbouring data sets that every bound "
-        "is tightest for, draws from every mask, runs whole releases on neighbours, and plants "
-        "**deliberately broken variants that must be caught**, to show that it can fail."
+        "The package attacks itself. It searches for the neighbouring data sets for which each "
+        "bound is tightest, draws from every mask, and runs whole releases on neighbours. To show "
+        "that it can fail, it also runs **deliberately broken variants that must be caught**."
     )
     if st.button(
         "Attack now",
         type="primary",
         icon=":material/bug_report:",
         key="attack",
-        help="Takes about twenty seconds. `python -m privgmm.audit` does it more thoroughly.",
+        help="Takes up to a minute. `python -m privgmm.audit` does it more thoroughly.",
     ):
         st.session_state[_REPORT] = _attack()
     report = st.session_state.get(_REPORT)
@@ -85,13 +85,13 @@ def _show(report: Report) -> None:
         st.metric(
             "Claims held",
             f"{sum(f.passed for f in claims)} of {len(claims)}",
-            help="The worst that was found stayed within what the proof allows",
+            help="The worst case found stayed within what the proof allows",
             width="content",
         )
         st.metric(
-            "Saboteurs caught",
+            "Broken variants caught",
             f"{sum(f.passed for f in broken)} of {len(broken)}",
-            help="Variants broken on purpose, e.g. with too little noise, that a check noticed",
+            help="Variants broken on purpose, for example without noise, that a check noticed",
             width="content",
         )
     for title, findings in (("Claims", claims), ("Broken on purpose", broken)):
@@ -99,5 +99,6 @@ def _show(report: Report) -> None:
             st.markdown(f"**{title}**")
             st.dataframe(findings_table(findings), hide_index=True)
     st.caption(
-        ":material/public: No data in it: the attacks run on made-up rows and the plan's numbers."
+        ":material/public: No one's rows were used: the attacks run on generated rows and on the "
+        "plan's numbers."
     )

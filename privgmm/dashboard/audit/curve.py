@@ -1,4 +1,4 @@
-"""The whole trade-off between false alarms and misses: proved, stated, and reached by attacks."""
+"""The section Trade-off: false alarms against misses, proved, stated and reached by attacks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import streamlit as st
 from privgmm.audit.guessing import Attack
 from privgmm.budget import percent_at_most
 from privgmm.dashboard.audit import game, neighbours
-from privgmm.dashboard.shared.jobs import beside
+from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.figures.guessing import tradeoff_figure
 from privgmm.privacy.guessing import Tradeoff
 
 __all__ = ["attacks", "show_tradeoff"]
 
 _ROUNDS = 20_000
+"""Rounds on either side: 95 % bars of a rate then span at most 1.4 percentage points."""
 _SPREADS = (-1.6, -0.9, -0.45, 0.0, 0.45, 0.9, 1.6)
 """Log odds from which on a test says A, in units of the size that losses have."""
 _NAMES = {
@@ -25,28 +26,28 @@ _NAMES = {
 
 
 def attacks(epsilon: float) -> dict[str, tuple[Attack, ...]]:
-    """The strongest tests against each kind of neighbours, played many times."""
+    """Play the strongest tests against each kind of neighbours, many times."""
     rng = np.random.default_rng(17)
     found = {}
     for kind, name in _NAMES.items():
         duel = game.duel_of(epsilon, kind)
-        # about the mu of a Gaussian with this success
+        # about the mu of a Gaussian mechanism whose best guess succeeds as often
         size = max(5 * (duel.best_success - 0.5), 1e-3)
         odds = [size * spread for spread in _SPREADS]
         found[f"best tests on {name}"] = duel.attacks(_ROUNDS, odds, rng=rng)
     return found
 
 
-def _worked_out(epsilon: float) -> tuple[Tradeoff, Tradeoff, dict[str, tuple[Attack, ...]]]:
+def _computed(epsilon: float) -> tuple[Tradeoff, Tradeoff, dict[str, tuple[Attack, ...]]]:
     plan = neighbours.plan(epsilon)
     return plan.tradeoff(), Tradeoff.of_budget(plan.spent()), attacks(epsilon)
 
 
 def show_tradeoff(epsilon: float) -> None:
-    """Draw the section."""
-    found = beside(
+    """Draw the section Trade-off."""
+    found = result_or_notice(
         ("tradeoff", epsilon),
-        lambda: _worked_out(epsilon),
+        lambda: _computed(epsilon),
         f"Playing the strongest tests at ε = {epsilon:g}…",
     )
     if found is None:
@@ -57,34 +58,34 @@ def show_tradeoff(epsilon: float) -> None:
     least = np.array([proved.missed(0.05), stated.missed(0.05)])
     with side:
         st.markdown(
-            "Whoever wants to find out whether a row was replaced makes two kinds of mistakes: "
-            "**false alarms** and **misses**. A coin trades one for the other, along the dotted "
-            "line. The nearer a test comes to the lower left corner, the more it knows."
+            "A test for whether a row was replaced makes two kinds of mistakes: **false alarms** "
+            "and **misses**. A coin trades one for the other, along the dotted line. The nearer a "
+            "test comes to the lower left corner, the more it knows."
         )
         st.markdown(
             "No test, by anybody, lies below the **solid curve**: it is proved from the noise that "
-            "this plan draws. The dashed curve is all that ε and δ alone would say. The points are "
-            "the strongest tests there are against three pairs of data sets, each played "
-            f"{_ROUNDS:,} times on either side."
+            "this plan draws. The dashed curve follows from ε and δ alone. The points are the "
+            f"strongest tests against three pairs of data sets, each played {_ROUNDS:,} times on "
+            "either side."
         )
         with st.container(horizontal=True):
             st.metric(
                 "Right at most",
                 percent_at_most(proved.ceiling),
-                help="Where A and B are as likely: from the point of the solid curve that is "
-                "nearest to the corner",
+                help="Share of right guesses if A and B are equally likely: from the point of the "
+                "solid curve that is nearest to the corner",
                 width="content",
             )
             st.metric(
                 "By ε and δ alone",
                 percent_at_most(stated.ceiling),
-                help="The same from the dashed curve",
+                help="Share of right guesses that the dashed curve would allow",
                 width="content",
             )
             st.metric(
                 "Missed at 5% false alarms",
                 f"{np.floor(1000 * least[0]) / 10:.1f}%",
-                help="At least so many changes stay unnoticed; by ε and δ alone "
+                help="At least this share of changes stays unnoticed; by ε and δ alone "
                 f"{np.floor(1000 * least[1]) / 10:.1f}%, by a coin 95%",
                 width="content",
             )
@@ -99,6 +100,6 @@ def show_tradeoff(epsilon: float) -> None:
             f"test that was played was right {best.success:.1%} of the time.",
         )
         st.caption(
-            ":material/science: Made-up rows. Bars hold for 95% of such rounds; points may reach "
-            "below a curve by their bars."
+            ":material/science: Generated rows. Bars are 95% intervals, so a point may lie below a "
+            "curve by the length of its bar."
         )

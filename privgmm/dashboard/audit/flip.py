@@ -1,43 +1,37 @@
-"""Flip one row: one block changes, and the release hardly moves."""
+"""The section Flip one row: one block changes, and the release hardly moves."""
 
 from __future__ import annotations
 
 import numpy as np
 import streamlit as st
 
+from privgmm.audit.endtoend import changed_fits
 from privgmm.dashboard.audit import neighbours
-from privgmm.dashboard.shared.jobs import beside
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
+from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import PrivGMMError
 from privgmm.figures.guessing import flip_figure, flip_votes_figure
-from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.release import Outcome, Release
+from privgmm.mixture import Mixture
+from privgmm.releases import Outcome
+from privgmm.results import Release
+from privgmm.stages.agreement.stage import Agreement, AgreementView
 
-__all__ = ["WRITERS", "changed_blocks", "flip_row"]
+__all__ = ["FLIP_WRITERS", "flip_row"]
 
 _DISTANCES = (0.0, 1.0, 3.0, 10.0, 100.0, 1e3, 1e6, 1e9)
+"""Choices, in units of the data: from inside its component to beyond any bound on the data."""
 
 
 def _far(distance: float) -> str:
     return "stay" if distance == 0 else f"{distance:,.0f}"
 
 
-WRITERS: dict[str, Writer] = {"row": str, "far": _far}
-
-
-def changed_blocks(before: MixtureBatch, after: MixtureBatch) -> list[int]:
-    """Blocks whose fits differ, in any bit."""
-    same = before.ok == after.ok
-    for name in ("weights", "means", "cholesky"):
-        first, second = getattr(before, name), getattr(after, name)
-        equal = (first == second) | (np.isnan(first) & np.isnan(second))
-        same &= equal.reshape(len(before), -1).all(axis=1)
-    return [int(i) for i in np.flatnonzero(~same)]
+FLIP_WRITERS: dict[str, Writer] = {"row": str, "far": _far}
 
 
 def flip_row(epsilon: float) -> None:
-    """Draw the section."""
+    """Draw the section Flip one row."""
     rows = neighbours.data().rows
     with st.container(key="split"):
         side, picture = st.columns([1, 1.6], gap="medium")
@@ -50,7 +44,7 @@ def flip_row(epsilon: float) -> None:
                 6,
                 key="row",
                 bind="query-params",
-                help="Any one of the made-up rows",
+                help="Any one of the generated rows",
             )
         )
         distance = float(
@@ -67,7 +61,7 @@ def flip_row(epsilon: float) -> None:
     with side:
         scene_line(f"Row {row:,}, sent {distance:,.0f} away.")
     with picture:
-        flipped = beside(
+        flipped = result_or_notice(
             ("flip", epsilon, row, distance),
             lambda: _flipped(epsilon, row - 1, distance),
             f"Fitting all blocks again, with row {row:,} moved…",
@@ -75,7 +69,7 @@ def flip_row(epsilon: float) -> None:
     if flipped is None:
         return
     before, after, move = flipped
-    changed = changed_blocks(before.curator.fits, after.curator.fits)
+    changed = changed_fits(before.curator.fits, after.curator.fits)
     with side:
         _numbers(before, after, changed)
     with picture:
@@ -89,13 +83,13 @@ def _released(outcome: Outcome) -> Mixture | None:
 
 
 def _flipped(epsilon: float, row: int, distance: float) -> tuple[Outcome, Outcome, float | None]:
-    """The release before and after, and how far the fit to all rows moves (see below)."""
+    """Release before and after, and measure how far the fit to all rows moves."""
     before, after = neighbours.outcome(epsilon), neighbours.outcome(epsilon, row, distance)
     return before, after, _nonprivate_move(before, after)
 
 
 def _nonprivate_move(before: Outcome, after: Outcome) -> float | None:
-    """How far the fit to all rows moves, in dist_GMM; None where there is no fit."""
+    """Measure in dist_GMM how far the fit to all rows moves; None where there is no fit."""
     try:
         return float(dist_gmm(before.curator.nonprivate(), after.curator.nonprivate()))
     except PrivGMMError:
@@ -104,8 +98,8 @@ def _nonprivate_move(before: Outcome, after: Outcome) -> float | None:
 
 def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
     t = len(before.curator.fits)
-    test = before.result.plan.test.words
-    moved = f"{before.curator.statistic:.4g} → {after.curator.statistic:.4g}"
+    test = before.result.plan.stage(Agreement).test.words
+    one, two = (side.curator.view(AgreementView).verdict.statistic for side in (before, after))
     others = np.delete(after.curator.votes - before.curator.votes, changed)
     pair = _released(before), _released(after)
     st.markdown(
@@ -121,7 +115,12 @@ def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
             help="All blocks were fitted again and compared bit by bit",
             width="content",
         )
-        st.metric(test.letter, moved, help=f"The test's statistic: {test.change}", width="content")
+        st.metric(
+            test.letter,
+            f"{one:.4g} → {two:.4g}",
+            help=f"The test's statistic: {test.change}",
+            width="content",
+        )
         st.metric(
             "Votes of others",
             f"{others.min():d} to {others.max():d}" if others.any() else "unchanged",
@@ -132,15 +131,15 @@ def _numbers(before: Outcome, after: Outcome, changed: list[int]) -> None:
             st.metric(
                 "Release moved",
                 f"{dist_gmm(pair[0], pair[1]):.5f}",
-                help="dist_GMM between the two releases, made with the same noise: 0 not at all, "
-                "1 as far as can be",
+                help="dist_GMM between the two releases, made with the same noise: 0 means equal, "
+                "1 means as far apart as possible",
                 width="content",
             )
     if pair[0] is None or pair[1] is None:
         st.info(
             "With this noise the test refused "
             + ("both times." if pair == (None, None) else "one of the two times.")
-            + " Refusing is private as well.",
+            + " A refusal is differentially private, too.",
             icon=":material/shield:",
         )
 
@@ -167,7 +166,7 @@ def _picture(
             blocks[0],
             blocks[1],
             rows[row],
-            neighbours.moved(row, distance),
+            neighbours.moved_row(row, distance),
         ),
         key="flip",
         config={"displaylogo": False, "scrollZoom": False},
@@ -194,7 +193,7 @@ def _votes(before: Outcome, after: Outcome, changed: list[int]) -> None:
     one = changed[0] if len(changed) == 1 else None
     counts = before.curator.votes, after.curator.votes
     st.plotly_chart(
-        flip_votes_figure(*counts, one, before.result.plan.test),
+        flip_votes_figure(*counts, one, before.result.plan.stage(Agreement).test),
         key="flip_votes",
         config={"displaylogo": False, "displayModeBar": False},
         alt="Votes of all blocks before and after. "

@@ -1,7 +1,7 @@
-"""The guessing game on the page: predict, guess, see, and let the best strategy play.
+"""The section Guess: predict, guess from which data set a release was made, see the score.
 
 It is played against the code that releases, with its noise or, broken on purpose, without. All
-people in it are made up.
+people in it are generated. The best strategy plays the same rounds, and many more on request.
 """
 
 from __future__ import annotations
@@ -9,46 +9,52 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
 
 from privgmm.arrays import Array
 from privgmm.audit.guessing import Duel, Score, Silence, at_worst_count, duel_between
-from privgmm.audit.privacy_loss import farthest_from, mask_pair, masked_from
 from privgmm.budget import percent_at_most
 from privgmm.dashboard.audit import neighbours
 from privgmm.dashboard.shared.format import number_in_words
-from privgmm.dashboard.shared.jobs import beside
 from privgmm.dashboard.shared.lessons import Writer, scene_line
+from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.errors import PrivGMMError
 from privgmm.figures.guessing import evidence_figure, round_figure, score_figure
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.release import Outcome, Release
+from privgmm.releases import Outcome
+from privgmm.results import Release
+from privgmm.stages.agreement.lifted_space import Anchored
+from privgmm.stages.agreement.stage import AgreementView, AveragedAgreement
 
-__all__ = ["PREDICTIONS", "WRITERS", "Game", "Match", "choose_game", "duel_of", "play_game"]
+__all__ = ["GAME_WRITERS", "PREDICTIONS", "Game", "Match", "choose_game", "duel_of", "play_game"]
 
 _ROUNDS = 100_000
+"""Rounds of the best strategy: its 95 % interval then spans at most 0.6 percentage points."""
 _DRAWS = 400
+"""Draws in each histogram of what might be published."""
 _ROW = 5
+"""Position of the person who differs, from 0: any person who is in a block would do."""
 _DISTANCES = {"ordinary": 1.5, "outlier": 1e6, "worst case": 0.0}
+"""How far the person moves, in units of the data; a component's spread is about 1."""
 _NOISE = ("on", "off")
 PREDICTIONS = ("about 5", "about 7", "all 10")
-WRITERS: dict[str, Writer] = {"noise": str, "person": str}
+GAME_WRITERS: dict[str, Writer] = {"noise": str, "person": str}
 _ABOUT = {
-    "ordinary": "A and B hold the same people but for **one person**: in B she lies a small step "
-    "to the side.",
-    "outlier": "A and B hold the same people but for **one person**: in A she is like everybody "
-    "else, in B she lies **a million away** from all others.",
+    "ordinary": "A and B hold the same people except for **one person**: in B they lie a small "
+    "step to the side.",
+    "outlier": "A and B hold the same people except for **one person**: in A they are like "
+    "everybody else, in B they lie **a million away** from all others.",
     "worst case": "A and B differ as much as the proof allows any two neighbours to differ. No "
     "real data needs to look like this.",
 }
 
 
 class Game(NamedTuple):
-    """What is played: who differs, and whether the release has its noise."""
+    """A choice of game: who differs, and whether the release has its noise."""
 
     person: str
     noise: bool
@@ -70,7 +76,7 @@ class Match:
 
 
 class _Magnified(NamedTuple):
-    """One published number, that in which A and B differ most.
+    """The published number in which A and B differ most.
 
     Parameters
     ----------
@@ -79,9 +85,9 @@ class _Magnified(NamedTuple):
     part : int
         Of `_numbers`: the centre in each column, then the width in each.
     of_a, of_b : float
-        What each would publish without noise.
+        What each publishes without noise.
     draws_a, draws_b : array (draws,)
-        What each might publish with noise; empty without.
+        What each might publish with noise; empty if not both can release.
     """
 
     component: int
@@ -93,34 +99,34 @@ class _Magnified(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What number it is."""
+        """Name of the number."""
         what, column = divmod(self.part, neighbours.data().n_features)
         side = ("left", "right")[self.component]
         return f"{('centre', 'width')[what]} of the {side} cluster, x{column + 1}"
 
     def read(self, mixture: Mixture) -> float:
-        """The number in a mixture."""
+        """Read the number off a mixture."""
         return float(_numbers(mixture)[self.component, self.part])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Table:
-    """Both sides of a game: the duel, what goes into the mask, and what comes out without noise."""
+    """Both sides of a game: the duel, the mask's inputs, and its outputs without noise."""
 
     duel: Duel
-    item_a: Any
-    item_b: Any
+    item_a: Anchored
+    item_b: Anchored
     silent_a: Mixture
     silent_b: Mixture
     magnified: _Magnified
 
-    def told_apart(self) -> bool:
+    def differ(self) -> bool:
         """Whether A and B publish different numbers without noise."""
         return self.silent_a != self.silent_b
 
 
 def _numbers(mixture: Mixture) -> Array:
-    """Means and standard deviations (k, 2d), from left to right: a release shuffles components."""
+    """List means and standard deviations (k, 2d) from left to right: releases are shuffled."""
     order = np.argsort(mixture.means[:, 0])
     widths = np.sqrt(np.einsum("kii->ki", mixture.covariances))
     return np.concatenate([mixture.means, widths], axis=1)[order]
@@ -128,14 +134,14 @@ def _numbers(mixture: Mixture) -> Array:
 
 @functools.lru_cache(maxsize=16)
 def _table(epsilon: float, person: str) -> _Table:
-    plan, first = neighbours.plan(epsilon), neighbours.outcome(epsilon)
+    stage, first = neighbours.plan(epsilon).stage(AveragedAgreement), neighbours.outcome(epsilon)
     item = _masked(first)
     silent_a = _published(neighbours.outcome(epsilon, noise=False))
     if person == "worst case":
-        other = farthest_from(item, plan.gamma)
-        duel = at_worst_count(mask_pair(plan.space, item, other), plan.stages[0].price().chances)
-        # no rows have this representative: it is masked, without noise, as it is
-        silent_b = neighbours.plan_without_noise(epsilon).space.mask(other, rng=Silence())
+        other = item.farther(stage.gamma)
+        duel = at_worst_count(stage.space.gaussian_pair(item, other), stage.price().chances)
+        # no rows lead to this representative, so it is masked directly, without noise
+        silent_b = stage.space.mask(other, rng=Silence())
     else:
         second = neighbours.outcome(epsilon, _ROW, _DISTANCES[person])
         duel, other = duel_between(first, second), _masked(second)
@@ -146,7 +152,7 @@ def _table(epsilon: float, person: str) -> _Table:
 
 
 def _magnify(
-    duel: Duel, item_a: Any, item_b: Any, silent_a: Mixture, silent_b: Mixture
+    duel: Duel, item_a: Anchored, item_b: Anchored, silent_a: Mixture, silent_b: Mixture
 ) -> _Magnified:
     of_a, of_b = _numbers(silent_a), _numbers(silent_b)
     component, part = divmod(int(np.argmax(np.abs(of_a - of_b))), of_a.shape[1])
@@ -158,7 +164,7 @@ def _magnify(
     drawn = [
         np.array(
             [
-                found.read(masked_from(item_a, item_b, seen))
+                found.read(item_a.published(item_b, seen))
                 for seen in duel.pair.draw(np.full(_DRAWS, side), rng=np.random.default_rng(23))
             ]
         )
@@ -168,21 +174,20 @@ def _magnify(
 
 
 def duel_of(epsilon: float, person: str) -> Duel:
-    """What the strongest guesser knows of neighbours of this kind."""
+    """Make the duel over neighbours of this kind."""
     return _table(epsilon, person).duel
 
 
-def _masked(outcome: Outcome) -> Any:
-    """What went into the mask."""
-    verdict = outcome.curator.verdict
-    return outcome.result.plan.space.representative(
-        outcome.curator.fits, verdict.weights, verdict.reference
-    )
+def _masked(outcome: Outcome) -> Anchored:
+    """Return what went into the mask. CONFIDENTIAL."""
+    space = outcome.result.plan.stage(AveragedAgreement).space
+    view = outcome.curator.view(AgreementView)
+    return space.representative(view.fits, view.verdict.weights, view.verdict.reference)
 
 
 def _published(outcome: Outcome) -> Mixture:
     if not isinstance(outcome.result, Release):
-        raise PrivGMMError("the made-up rows were refused: there is nothing to guess from")
+        raise PrivGMMError("the generated rows were refused: there is nothing to guess from")
     return outcome.result.mixture
 
 
@@ -192,7 +197,7 @@ def _match(epsilon: float, game: Game) -> Match:
 
 
 def _deal(match: Match, duel: Duel, noise: bool) -> None:
-    """Toss the coin and draw what is seen; kept until it is guessed."""
+    """Toss the coin and draw what is seen; it stays until the guess."""
     rng = np.random.default_rng()
     match.from_a = bool(rng.random() < 0.5)
     match.seen, match.said_a = None, None
@@ -203,14 +208,14 @@ def _deal(match: Match, duel: Duel, noise: bool) -> None:
 
 
 def _released(table: _Table, match: Match, noise: bool) -> Mixture | None:
-    """What is published in this round; None for ⊥."""
+    """Return what is published in this round; None for ⊥."""
     if not noise:
         return table.silent_a if match.from_a else table.silent_b
-    return None if match.seen is None else masked_from(table.item_a, table.item_b, match.seen)
+    return None if match.seen is None else table.item_a.published(table.item_b, match.seen)
 
 
 def _loss(duel: Duel, seen: Array | None) -> float:
-    """``ln P_A - ln P_B`` of what is seen."""
+    """Compute ``ln P_A - ln P_B`` of what is seen."""
     if seen is None or duel.pair is None:
         return math.log1p(-duel.pass_a) - math.log1p(-duel.pass_b)
     return math.log(duel.pass_a) - math.log(duel.pass_b) + float(duel.pair.loss(seen[None])[0])
@@ -223,7 +228,7 @@ def _predict(epsilon: float, game: Game, prediction: str) -> None:
 def _guess(epsilon: float, game: Game, said_a: bool) -> None:
     match, table = _match(epsilon, game), _table(epsilon, game.person)
     if match.said_a is not None:
-        return  # a second press of the key, before the page was drawn again
+        return  # a second press of the key, before the rerun
     match.said_a = said_a
     was, right = "A" if match.from_a else "B", said_a == match.from_a
     start = f"It was **{was}**: you were **{'right' if right else 'wrong'}**. "
@@ -252,13 +257,13 @@ def _play(epsilon: float, game: Game) -> None:
         match.best += table.duel.play(_ROUNDS, rng=rng)
         return
     from_a = rng.random(_ROUNDS) < 0.5
-    # it compares what is published with what A gives, or tosses a coin where B gives the same
-    said_a = from_a if table.told_apart() else rng.random(_ROUNDS) < 0.5
+    # it compares what is published with what A gives, or tosses a coin if B gives the same
+    said_a = from_a if table.differ() else rng.random(_ROUNDS) < 0.5
     match.best += Score(int((said_a == from_a).sum()), _ROUNDS)
 
 
 def choose_game() -> Game:
-    """The switch for the noise, and who differs."""
+    """Draw the switch for the noise, and the choice of who differs."""
     row = st.container(horizontal=True, gap="medium")
     noise = row.segmented_control(
         "Noise",
@@ -268,7 +273,7 @@ def choose_game() -> Game:
         key="noise",
         bind="query-params",
         help="Off: the same release, broken on purpose. Its mask adds no noise. Only for the "
-        "made-up people on this page.",
+        "generated people on this page.",
     )
     person = row.segmented_control(
         "The person who differs",
@@ -283,10 +288,12 @@ def choose_game() -> Game:
 
 
 def play_game(epsilon: float, game: Game) -> None:
-    """Draw the section."""
+    """Draw the section Guess."""
     scene_line(f"Noise: {'on' if game.noise else 'off'}. The person who differs: {game.person}.")
     saying = f"Releasing from A and from B at ε = {epsilon:g}…"
-    table = beside(("table", epsilon, game.person), lambda: _table(epsilon, game.person), saying)
+    table = result_or_notice(
+        ("table", epsilon, game.person), lambda: _table(epsilon, game.person), saying
+    )
     if table is None:
         return
     match, plan = _match(epsilon, game), neighbours.plan(epsilon)
@@ -298,7 +305,7 @@ def play_game(epsilon: float, game: Game) -> None:
     with side:
         if not game.noise:
             st.warning(
-                "**No noise: broken on purpose.** It runs on these made-up people only. Nothing "
+                "**No noise: broken on purpose.** It runs on these generated people only. Nothing "
                 "that you upload can be released like this.",
                 icon=":material/heart_broken:",
             )
@@ -320,7 +327,8 @@ def play_game(epsilon: float, game: Game) -> None:
             icon=":material/fast_forward:",
             on_click=_play,
             args=(epsilon, game),
-            help="It knows both data sets, all fits and all chances, and names the likelier one.",
+            help="It knows both data sets, all fits and all probabilities, and names the likelier "
+            "data set.",
         )
         _show_limits(table, plan, game.noise)
 
@@ -370,14 +378,14 @@ def _play_round(epsilon: float, game: Game, match: Match) -> None:
     if match.you.rounds:
         low, high = match.you.interval()
         st.markdown(
-            f"You predicted **{match.prediction}** of 10. So far **{match.you.right} of "
+            f"You predicted **{match.prediction}** of 10. So far, **{match.you.right} of "
             f"{match.you.rounds}** were right. With so few rounds, your true share lies between "
             f"{low:.0%} and {high:.0%} (95% confidence)."
         )
 
 
 def _show_evidence(table: _Table, match: Match, released: Mixture | None, noise: bool) -> None:
-    """One published number under a magnifying glass, beside what A and B give."""
+    """Draw one published number, magnified, with what A and B give."""
     near = table.magnified
     shown = None if released is None else near.read(released)
     guessed = match.said_a is not None
@@ -402,8 +410,7 @@ def _show_evidence(table: _Table, match: Match, released: Mixture | None, noise:
             f"One published number under the magnifying glass: {near.name}. A and B give numbers "
             f"that differ by {number_in_words(apart, 2)}, and the published one is one of them."
             if apart
-            else f"One published number: {near.name}. Here A and B agree in it; they differ in "
-            "other numbers."
+            else f"One published number: {near.name}. A and B agree in it, and differ in others."
         )
         return
     spread = float(np.std(near.draws_a)) if near.draws_a.size else 0.0
@@ -413,14 +420,14 @@ def _show_evidence(table: _Table, match: Match, released: Mixture | None, noise:
         + (
             f"The noise is {number_in_words(ratio, 2)} times as wide as the difference of A and B."
             if math.isfinite(ratio)
-            else "A and B agree in it, but for the noise."
+            else "A and B agree in it, except for the noise."
         )
     )
 
 
 def _show_round(released: Mixture | None, person: str) -> None:
     rows = neighbours.data().rows
-    row_a, row_b = rows[_ROW], neighbours.moved(_ROW, _DISTANCES[person])
+    row_a, row_b = rows[_ROW], neighbours.moved_row(_ROW, _DISTANCES[person])
     if released is None:
         st.info("In this round the answer was ⊥: refused.", icon=":material/shield:")
     alone = person == "worst case"
@@ -428,12 +435,12 @@ def _show_round(released: Mixture | None, person: str) -> None:
         round_figure(released, rows, row_a, row_b, in_doubt=not alone),
         key="round",
         config={"displaylogo": False, "scrollZoom": False},
-        alt="The people both data sets share and the mixture released in this round."
+        alt="The people that both data sets share, and the mixture released in this round."
         + ("" if alone else f" The person who differs lies {_DISTANCES[person]:,.1f} away in B."),
     )
     st.caption(
-        ":material/science: All people are made up. Only the release would be public; you see the "
-        "people because the attacker is assumed to know them."
+        ":material/science: All people are generated. Only the release would be public. You see "
+        "the people because the attacker is assumed to know them."
     )
 
 
@@ -442,17 +449,17 @@ def _show_limits(table: _Table, plan: Plan, noise: bool) -> None:
     st.metric(
         "Proved ceiling",
         percent_at_most(plan.ceiling) if noise else "broken",
-        help="With noise: nobody, whatever they know, is right more often, for any two data sets "
-        f"that differ in one person. From ε and δ alone it would be {stated}, "
+        help="With noise, no attacker is right more often, whatever they know, for any two data "
+        f"sets that differ in one person. From ε and δ alone it would be {stated}, "
         "(exp(ε) + δ) / (1 + exp(ε)). Without noise there is no such limit.",
         width="content",
     )
-    best = table.duel.best_success if noise else 1.0 if table.told_apart() else 0.5
+    best = table.duel.best_success if noise else 1.0 if table.differ() else 0.5
     st.metric(
         "Best possible here",
         f"{best:.2%}" if noise else f"{best:.0%}",
-        help="For these two data sets, computed exactly: one half plus half the total "
-        "variation between what A and B publish.",
+        help="Computed exactly for these two data sets: one half plus half the total variation "
+        "between what A and B publish.",
         width="content",
     )
 
@@ -462,7 +469,7 @@ def _show_scores(match: Match, plan: Plan, noise: bool) -> None:
     scores = {"You": match.you, "Best, same rounds": match.rival, "Best, many rounds": match.best}
     played = {name: score for name, score in scores.items() if score.rounds}
     if not played:
-        st.caption("Guess, or let the best strategy play, and the score appears here.")
+        st.caption("Guess, or let the best strategy play: the score appears here.")
         return
     st.plotly_chart(
         score_figure(played, ceiling=ceiling, stated=stated, noise=noise),
@@ -470,7 +477,7 @@ def _show_scores(match: Match, plan: Plan, noise: bool) -> None:
         config={"displaylogo": False, "displayModeBar": False},
         alt="Shares of right guesses. "
         + " ".join(f"{name}: {s.right} of {s.rounds}." for name, s in played.items())
-        + f" A coin has 50%, the proved ceiling{'' if noise else ' with noise'} is "
+        + f" Chance level is 50%, the proved ceiling{'' if noise else ' with noise'} is "
         f"{percent_at_most(ceiling)}; ε and δ alone say {percent_at_most(stated)}.",
     )
     if match.best.rounds:

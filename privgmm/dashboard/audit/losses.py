@@ -1,4 +1,4 @@
-"""Measured privacy loss against the promised curve."""
+"""The section Measure: drawn privacy losses against the curve that the plan was priced by."""
 
 from __future__ import annotations
 
@@ -6,38 +6,41 @@ import numpy as np
 import streamlit as st
 
 from privgmm.arrays import Array
-from privgmm.audit.privacy_loss import MeasuredDelta, measured_delta, whole_losses, worst_pair
+from privgmm.audit.privacy_loss import MeasuredDelta, measured_delta, whole_losses
 from privgmm.dashboard.audit import neighbours
-from privgmm.dashboard.shared.jobs import beside
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
+from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.figures.guessing import delta_figure
+from privgmm.stages.agreement.stage import AveragedAgreement
 
-__all__ = ["WRITERS", "measure_losses", "measurement"]
+__all__ = ["LOSS_WRITERS", "measure_losses", "measurement"]
 
 _DRAWS = (1_000, 10_000, 100_000, 1_000_000)
+"""Choices: bars shrink with the square root of the draws."""
 _PARTS = {"mask": "The mask", "whole": "The whole release"}
 _POINTS = 14
-WRITERS: dict[str, Writer] = {"part": lambda name: _PARTS[name], "draws": lambda n: f"{n:,}"}
+"""Epsilons at which delta is measured: bars that do not touch each other."""
+LOSS_WRITERS: dict[str, Writer] = {"part": lambda name: _PARTS[name], "draws": lambda n: f"{n:,}"}
 
 
 def measurement(epsilon: float, part: str, draws: int) -> tuple[MeasuredDelta, Array, Array | None]:
-    """Measured and promised delta, and for the mask the exact one, at epsilons up to the plan's."""
+    """Measure delta at some epsilons; return it with the promised and the exact one, if known."""
     plan = neighbours.plan(epsilon)
     rng = np.random.default_rng(11)
     levels = np.linspace(0, 0.6 * epsilon, _POINTS)
     if part == "whole":
         losses, curve, exact = whole_losses(plan, draws, rng=rng), plan.curve(), None
     else:
-        pair = worst_pair(plan)
+        stage = plan.stage(AveragedAgreement)
+        pair = stage.worst_pair()
         losses, exact = pair.losses(draws, rng=rng), pair.delta(levels)
-        stage = plan.agreement
-        curve = stage.n_components * plan.space.mask_curve(plan.gamma, stage.n_features)
+        curve = stage.n_components * stage.space.mask_curve(stage.gamma, stage.n_features)
     promised = np.array([curve.delta(level) for level in levels])
     return measured_delta(losses, levels), promised, exact
 
 
 def measure_losses(epsilon: float) -> None:
-    """Draw the section."""
+    """Draw the section Measure."""
     with st.container(key="split"):
         side, picture = st.columns([1, 1.6], gap="medium")
     with side:
@@ -63,7 +66,7 @@ def measure_losses(epsilon: float) -> None:
                 )
             )
         scene_line(f"{_PARTS[part]}, {draws:,} draws.")
-        found = beside(
+        found = result_or_notice(
             ("losses", epsilon, part, draws),
             lambda: measurement(epsilon, part, draws),
             f"Drawing {draws:,} losses at ε = {epsilon:g}…",
@@ -73,16 +76,16 @@ def measure_losses(epsilon: float) -> None:
         measured, promised, exact = found
         over = int(np.count_nonzero(measured.low > promised))
         st.markdown(
-            "The **privacy loss** of a release is how much likelier it is from one data set than "
-            "from its neighbour, as a logarithm. Losses are drawn here in the worst case that the "
-            "plan allows: "
+            "The **privacy loss** of a release is the logarithm of how much likelier it is from "
+            "one data set than from its neighbour. Losses are drawn here in the worst case that "
+            "the plan allows: "
             + (
                 "what is masked differs by γ in every component."
                 if part == "mask"
                 else "the test's count moves by one and what is masked by γ in every component."
             )
-            + " δ at ε is the part of them that exceeds ε, and must stay **below the curve** that "
-            "the plan was priced by."
+            + " δ at ε is the mean of max(0, 1 − exp(ε − loss)). It must stay **below the curve** "
+            "that the plan was priced by."
         )
         with st.container(horizontal=True):
             st.metric(
@@ -95,8 +98,8 @@ def measure_losses(epsilon: float) -> None:
                 "δ at ε = 0",
                 f"{measured.estimate[0]:.4f}",
                 help="Total variation between the two neighbours: a guesser gains half of it. "
-                "For the whole release the test's noisy count is taken as seen, as the account "
-                "does; without it less can be told, see Trade-off.",
+                "For the whole release the test's noisy count is taken as visible, as the account "
+                "does. It is not published, so the real limit is lower: see Trade-off.",
                 width="content",
             )
             st.metric(
@@ -115,7 +118,7 @@ def measure_losses(epsilon: float) -> None:
             f"{measured.epsilons[-1]:.3g}; promised from {promised[0]:.3g} to {promised[-1]:.3g}.",
         )
         st.caption(
-            ":material/public: No data in it: the picture follows from the plan alone. The bars "
-            "hold for any number of draws (empirical Bernstein bound)."
+            ":material/public: No rows were used: the picture follows from the plan alone. The "
+            "bars hold for any number of draws (empirical Bernstein bound)."
             + ("" if exact is None else " The dashed line is computed without drawing.")
         )

@@ -1,4 +1,4 @@
-"""The page Audit: guess, test, flip a row, measure losses, or run the package's own attacks."""
+"""The page Audit: play the attacker, test, flip a row, measure losses, or run the audit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import streamlit as st
 from privgmm.dashboard.audit import curve, flip, game, losses, neighbours
 from privgmm.dashboard.audit.adversaries import show_adversaries
 from privgmm.dashboard.shared.format import problem_in_words
-from privgmm.dashboard.shared.jobs import on_the_clock
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
+from privgmm.dashboard.shared.refresh import refreshing_page
 from privgmm.dashboard.shared.sliders import choose_epsilon
 from privgmm.errors import PrivGMMError
 
@@ -23,13 +23,13 @@ _SECTIONS = {
 }
 
 
-@on_the_clock
+@refreshing_page
 def page() -> None:
-    """Draw the page."""
+    """Draw the page Audit."""
     link = frame(
         "Do I believe it?",
-        "You are the attacker. The people are made up, so nobody gets hurt. How often can you tell "
-        "whether one person is in the data?",
+        "You are the attacker. The people are generated, so no one's privacy is at stake. How "
+        "often can you tell whether one person is in the data?",
     )
     with controls_panel("section", border=False):
         section = st.segmented_control(
@@ -63,9 +63,9 @@ def _section_label(name: str) -> str:
 _WRITERS: dict[str, Writer] = {
     "audit": _section_label,
     "audit_epsilon": lambda value: f"{value:g}",
-    **game.WRITERS,
-    **flip.WRITERS,
-    **losses.WRITERS,
+    **game.GAME_WRITERS,
+    **flip.FLIP_WRITERS,
+    **losses.LOSS_WRITERS,
 }
 
 
@@ -83,7 +83,7 @@ def _guess() -> None:
 
 
 def _choose_epsilon() -> float:
-    """The slider for the promise that is put to the test."""
+    """Draw the slider for the budget that is put to the test."""
     with controls_panel("promise", border=False), st.container(width=420):
         epsilon = _epsilon_slider()
     _say_promise(epsilon)
@@ -94,8 +94,8 @@ def _epsilon_slider() -> float:
     return choose_epsilon(
         "audit_epsilon",
         weaker="easier to guess",
-        options=neighbours.EPSILONS,
-        meaning="The promise to put to the test; δ is one in a million.",
+        options=neighbours.AUDIT_EPSILONS,
+        meaning="The budget to put to the test; δ is one in a million.",
     )
 
 

@@ -1,8 +1,8 @@
-"""One line changed at a time, in the code that runs, and the check that notices.
+"""Mutations: single lines of the real code, changed one at a time, and the check that notices.
 
-`sabotage` breaks rules in objects of its own. Here the real functions are changed: a line of their
-source is replaced, the function is compiled anew and put in place of the old one while a check of
-this audit runs. A line that privacy rests on, and that can be changed without any check failing,
+`sabotage` breaks rules in classes of its own. Here the real functions are changed: a line of their
+source is replaced, the function is compiled again and takes the place of the old one while a check
+of the audit runs. A line that privacy rests on, and that can be changed without a failing check,
 would be a hole in the audit. A mutation whose line is gone is an error: it must move with the code.
 """
 
@@ -24,10 +24,10 @@ import numpy as np
 from privgmm.audit.cores import Mechanism, findings_of, strain
 from privgmm.audit.counts import exact_sums, person_shift, row_shift
 from privgmm.audit.findings import Finding, caught, within
-from privgmm.audit.grids import impossible_outputs, mask_scale, shuffled, weight_scale
+from privgmm.audit.grids import impossible_outputs, mask_scale, shuffled
 from privgmm.audit.histograms import counts_move, lone_bins
 from privgmm.audit.masks import exact_mask
-from privgmm.audit.neighbours import Fits, Neighbours, cloud, extremes, fan
+from privgmm.audit.neighbours import Fits, Neighbours, extremes, fan, random_fits
 from privgmm.audit.prices import least_price, rounding_priced
 from privgmm.audit.real_releases import (
     caps_hold,
@@ -43,8 +43,8 @@ from privgmm.audit.rounding import reference_free
 from privgmm.audit.search import planted
 from privgmm.audit.secure import secure_origin, secure_spread
 from privgmm.audit.sketch_attacks import (
+    ORIGIN_FRAME,
     QUIET,
-    STANDARD,
     bimodal,
     first_sketch,
     gaussian_rows,
@@ -58,6 +58,7 @@ from privgmm.methods import registry
 from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
+from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
@@ -65,7 +66,7 @@ from privgmm.stages.agreement.stage import Agreement, AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.refinement.projection import preferred
-from privgmm.stages.refinement.winsorised import Moments, winsorised_sums
+from privgmm.stages.refinement.winsorised import WinsorisedMoments, winsorised_sums
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
@@ -78,7 +79,7 @@ Check = Callable[[], Finding]
 
 @dataclasses.dataclass(frozen=True)
 class Mutation:
-    """A line of the code, what becomes of it, and the check that must fail then.
+    """A line of the code, what replaces it, and the check that must then fail.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ class Mutation:
 
 
 def _compiled(function: Any, module: Any, line: str, becomes: str, where: str) -> Any:
-    """The function with its line changed, as an object to put in its place."""
+    """Compile the function with its line changed, as an object to put in its place."""
     plain = function
     for attribute in ("fget", "func", "__func__", "py_func", "__wrapped__"):
         plain = getattr(plain, attribute, plain)
@@ -124,7 +125,7 @@ def _compiled(function: Any, module: Any, line: str, becomes: str, where: str) -
 
 @contextlib.contextmanager
 def mutated(mutation: Mutation) -> Iterator[None]:
-    """While it lasts the line is changed, wherever the function is known."""
+    """Change the line for the time of a `with` block, wherever the function is known."""
     name, path = mutation.where.split(":")
     module = importlib.import_module(f"privgmm.{name}")
     owner: Any = module
@@ -135,11 +136,12 @@ def mutated(mutation: Mutation) -> Iterator[None]:
     new = _compiled(old, module, mutation.line, mutation.becomes, mutation.where)
     places: list[tuple[Any, str]] = [(owner, last)]
     if not parents:
-        # whoever imported the function by name has it too
+        # modules that imported the function by name have it too, this one included
         places += [
             (other, key)
             for other in list(sys.modules.values())
-            if getattr(other, "__name__", "").startswith("privgmm") and other is not module
+            if getattr(other, "__name__", "").partition(".")[0] in {"privgmm", "tests"}
+            and other is not module
             for key, value in list(vars(other).items())
             if value is old
         ]
@@ -166,7 +168,7 @@ def _plan(method: str, which: int = 0) -> Plan:
 
 
 def _stage(method: str) -> Agreement:
-    return _plan(method).agreement
+    return _plan(method).stage(Agreement)
 
 
 def _shaped(t: int, m: int, full: int, core: int, k: int, d: int) -> AveragedAgreement:
@@ -174,7 +176,7 @@ def _shaped(t: int, m: int, full: int, core: int, k: int, d: int) -> AveragedAgr
 
 
 def _core(stage: Agreement, key: str, pairs: str = "planted") -> Finding:
-    """The worst that one changed block does to a core."""
+    """Measure the worst that one changed block does to a core."""
     mechanism, rng = Mechanism(stage), _rng()
     found = planted(mechanism, rng, clouds=2)
     if pairs == "fan":
@@ -184,13 +186,13 @@ def _core(stage: Agreement, key: str, pairs: str = "planted") -> Finding:
             for turn in (0.4, 0.8, 1.2)
         ]
     elif pairs == "wide":
-        found = [extremes(stage), *(cloud(stage, 0.1, rng) for _ in range(3))]
+        found = [extremes(stage), *(random_fits(stage, 0.1, rng) for _ in range(3))]
     label = f"{stage.shape}, {pairs}"
     return findings_of(label, [(strain(mechanism, one), one.name) for one in found], only=(key,))[0]
 
 
 def _flanked() -> Finding:
-    """Three heaps of fits that just count as members, until one block of the core is lost.
+    """Make three groups of fits that just count as members, until the core loses one block.
 
     They lie tau from the core on one side of it, and a little more than tau from each other.
     """
@@ -233,7 +235,7 @@ _FAR = Mixture([0.5, 0.5], [[0.0], [1e3]], [[[1.0]], [[1.0]]])
 
 
 def _refinement_sides() -> tuple[Side, Side]:
-    """A row at the edge of one component goes to the edge of the other: as far as any can."""
+    """Move a row from the edge of one component to the edge of the other: as far as any can."""
     rows = np.concatenate([gaussian_rows(60, 1), 1e3 + gaussian_rows(60, 1)])
     other = rows.copy()
     rows[0], other[0] = 2.0 * (1 - 1e-12), 1e3 + 2.0 * (1 - 1e-12)
@@ -245,7 +247,7 @@ def _refinement() -> Finding:
 
 
 def _refinement_twice() -> Finding:
-    """Two steps, the second with far less noise: what it costs must be in the price."""
+    """Take two steps, the second with far less noise: its cost must be in the price."""
     return account(Refinement((50.0, 5.0), (2.0, 2.0)), *_refinement_sides(), _FAR, label="twice")
 
 
@@ -266,13 +268,15 @@ _N = 200
 
 def _sketch() -> Finding:
     plain, moved = turned(_N)
-    return account(Sketch(SketchShape.default(1), 1.5, _N, 1), plain, moved, STANDARD, label="turn")
+    return account(
+        Sketch(SketchShape.default(1), 1.5, _N, 1), plain, moved, ORIGIN_FRAME, label="turn"
+    )
 
 
 def _sketch_persons() -> Finding:
     one, other = persons_apart(_N)
     stage = Sketch(SketchShape.default(1), 1.5, _N, 1)
-    return account(stage, one, other, STANDARD, label="persons")
+    return account(stage, one, other, ORIGIN_FRAME, label="persons")
 
 
 def _sketch_rows() -> Finding:
@@ -292,7 +296,7 @@ def _rich() -> Finding:
 
 
 def _noisy_vote() -> Finding:
-    """A vote among three, by the real code: a row that likes one best comes to like the others."""
+    """Vote among three mixtures by the real code; one row changes its preference."""
     rows = gaussian_rows(50, 1)
     places = [Mixture([1.0], [[place]], [[[1.0]]]) for place in (0.0, 50.0, 60.0)]
     heard: list[list[Heard]] = []
@@ -315,7 +319,7 @@ def _noisy_vote() -> Finding:
 
 
 def _finish_rows(which: int) -> Check:
-    """One of the sums of the finish: a second sketch, moments of three kinds, a vote."""
+    """Attack one of the sums of the finish: a second sketch, moments of three kinds, a vote."""
 
     def check() -> Finding:
         finish = Finish(1, 1, _N, SketchShape.default(1), 1.5)
@@ -326,7 +330,7 @@ def _finish_rows(which: int) -> Check:
 
 
 class _Only:
-    """One of the sums of a stage, to be attacked by itself."""
+    """A stage with only one of its sums, to be attacked by itself."""
 
     kind = "finish"
 
@@ -357,7 +361,7 @@ def _counts() -> Finding:
 
 
 def _histogram_account() -> Finding:
-    """Counts alone: a row goes from one crowded bin to another, and its pair with it."""
+    """Move a row, and its pair, from one crowded bin to another; only counts are drawn."""
     rows = np.concatenate([np.zeros((100, 1)), np.full((100, 1), 1000.0)])
     rows += 1e-3 * gaussian_rows(200, 1)
     other = rows.copy()
@@ -370,7 +374,7 @@ def _moments() -> Finding:
     public = Mixture([1.0], [[0.0]], [[[1.0]]])
 
     def sums(part: Any, member: Any) -> Any:
-        return winsorised_sums(ArrayPeople.of(part, member), public, Moments(2.0))[0]
+        return winsorised_sums(ArrayPeople.of(part, member), public, WinsorisedMoments(2.0))[0]
 
     return exact_sums("moments, d=1", sums, 2 * gaussian_rows(60, 1), rng=_rng())
 
@@ -381,6 +385,16 @@ def _grid() -> Finding:
 
 def _mask(method: str) -> Check:
     return lambda: mask_scale(_stage(method), method, samples=16_000, rng=_rng())
+
+
+def _weight_scale(space: PaperSpace) -> Finding:
+    """Compare how widely masked weights scatter with a normal law of the priced level."""
+    samples = 20_000
+    drawn = space.mask_weight(np.full(samples, 0.5), 2, rng=SeededNoise(_rng()))
+    low, high = np.quantile(drawn, [0.25, 0.75])
+    # the interquartile range of a standard normal law, and the error of one that is measured
+    error = math.log((high - low) / (1.3489795 * space.eta_weight)) / (1.17 / math.sqrt(samples))
+    return within("mask, scale of weights", "error in standard errors <= 5", abs(error), 5.0)
 
 
 def _exact(method: str) -> Check:
@@ -412,7 +426,7 @@ _NOISE, _MOMENTS = "privacy.noise", "stages.refinement.noisy_moments"
 _WINSORISED, _VOTING = "stages.refinement.winsorised", "stages.refinement.projection"
 _SKETCH, _FEATURES = "stages.sketch.stage", "stages.sketch.features"
 _FINISH, _HISTOGRAM = "stages.sketch.finish", "stages.sketch.histogram_frame"
-_RELEASE, _COMPOSITION = "release", "privacy.composition"
+_RELEASE, _COMPOSITION = "releases", "privacy.composition"
 
 NAMED: tuple[Mutation, ...] = (
     Mutation(
@@ -451,7 +465,7 @@ NAMED: tuple[Mutation, ...] = (
         _refinement,
     ),
 )
-"""Those that an audit is most often asked about."""
+"""The mutations that every test run checks, not only a study."""
 
 MUTATIONS: tuple[Mutation, ...] = (
     *NAMED,
@@ -589,7 +603,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         f"{_STAGE}:PickedAgreement.gamma",
         "math.expm1(2 * math.log1p(self.tau))",
         "math.expm1(0.9 * math.log1p(self.tau))",
-        lambda: _core(registry.get("tight").attacked_cores(thorough=False)[0].agreement, "move"),
+        lambda: _core(
+            registry.get("tight").attacked_cores(thorough=False)[0].stage(Agreement), "move"
+        ),
     ),
     # masks
     Mutation(
@@ -618,7 +634,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         f"{_PAPER}:PaperSpace.mask_weight",
         "eta=self.eta_weight",
         "eta=0.9 * self.eta_weight",
-        lambda: weight_scale(PaperSpace(0.1, 0.1, 0.1), "paper", rng=_rng()),
+        lambda: _weight_scale(PaperSpace(0.1, 0.1, 0.1)),
     ),
     Mutation(
         "components in the order of their labels",
@@ -888,7 +904,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a failing ledger takes the result along",
         f"{_RELEASE}:_concluded",
-        "intent.conclude(released=released)",
+        "intent.conclude(released=released, reason=reason)",
         "pass",
         order_of_release,
     ),
@@ -935,11 +951,11 @@ MUTATIONS: tuple[Mutation, ...] = (
         fresh_jitter,
     ),
 )
-"""All of them, those of `NAMED` first."""
+"""All mutations, those of `NAMED` first."""
 
 
 def mutation_findings(mutations: tuple[Mutation, ...] = MUTATIONS) -> list[Finding]:
-    """Every mutation against its check: caught if the check fails, and fails because of it.
+    """Run every mutation against its check: caught if the check fails because of it.
 
     The same check on the code as it is must pass, or it would catch anything.
     """
@@ -963,7 +979,7 @@ def mutation_findings(mutations: tuple[Mutation, ...] = MUTATIONS) -> list[Findi
 
 
 def _finding(mutation: Mutation) -> Finding:
-    """What the check says of the changed code; code that no longer runs at all is not caught."""
+    """Run the check on the changed code; an `InvalidInput` by that code counts as a failure."""
     try:
         return mutation.check()
     except InvalidInput as problem:

@@ -1,5 +1,7 @@
-"""The command `privgmm`: one module per subcommand, `main` puts them together.
+"""The command `privgmm`: `parser` lists the commands, `main` runs one of them.
 
-`arguments` holds what they share, `source` the table a command works on, `files` what is written
-and how, `delivery` makes sure that nothing paid for is lost. The last room is `dashboard`.
+The module of a command is imported when that command is used, so that ``privgmm --help`` loads
+neither NumPy nor anything else that takes long. `arguments` holds the options that commands share,
+`source` the table that a command works on, `files` and `terminal` what is written and shown,
+`delivery` makes sure that nothing that was paid for is lost. The next room is `dashboard`.
 """

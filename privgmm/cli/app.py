@@ -6,17 +6,20 @@ import argparse
 import subprocess
 import sys
 
-from privgmm.cli.arguments import Add, whole
-from privgmm.cli.files import as_json, say
+from privgmm.cli.arguments import a_whole_number
+from privgmm.cli.parser import CommandParser
+from privgmm.cli.terminal import as_json, say
 from privgmm.errors import InvalidInput
 
 __all__ = ["add_app"]
 
 
-def add_app(add: Add) -> None:
-    """Add the command."""
-    part = add("app", _app)
-    part.add_argument("--port", type=whole, default=8501, help="where it listens (default 8501)")
+def add_app(part: CommandParser) -> None:
+    """Declare the arguments of `privgmm app`."""
+    part.runs(_app)
+    part.add_argument(
+        "--port", type=a_whole_number, default=8501, help="where it listens (default 8501)"
+    )
 
 
 def _app(chosen: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""A mixture's components as lines of text, with their standard errors where these are known."""
+"""Write a mixture's components as lines of text, with standard errors where these are known."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from privgmm.stages.standard_errors import StandardErrors
 __all__ = ["component_lines"]
 
 _MOST_SHOWN = 6
+"""Columns shown per component, so that eight components fit on a screen."""
 
 
 def component_lines(
     mixture: Mixture, errors: StandardErrors | None, columns: Sequence[str]
 ) -> list[str]:
-    """Weight, means and standard deviations of each component; long ones are cut, and say so."""
+    """List weight, means and standard deviations per component; say how many columns are cut."""
     lines = []
     for j, weight in enumerate(mixture.weights):
         off = "" if errors is None else f" ± {errors.weights[j]:.2g}"

@@ -1,7 +1,7 @@
-"""What was paid for must not be lost: a receipt goes where it was asked to, or somewhere else.
+"""Deliver a receipt where it was asked for, or somewhere else: what was paid for is not lost.
 
-Once the noise is drawn the budget is spent, so a full disk or a reader who has left must not take
-the result away.
+Once the noise is drawn the budget is spent. A full disk, or a reader that has closed the pipe, must
+not take the result away.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from privgmm.cli.files import NewFile, silence
+from privgmm.cli.files import NewFile
+from privgmm.cli.terminal import silence
 from privgmm.errors import InvalidInput
 from privgmm.ledger.sqlite import default_path
 
@@ -22,7 +23,7 @@ __all__ = ["Delivery", "deliver"]
 
 @dataclasses.dataclass(frozen=True)
 class Delivery:
-    """Where a text has gone.
+    """Where a text was written.
 
     Parameters
     ----------
@@ -39,8 +40,8 @@ class Delivery:
 def deliver(text: str, file: NewFile | None) -> Delivery:
     """Write a text into the file, or to standard output if there is none.
 
-    If that fails: to standard output, into a file in the ledger's folder, the present one or that
-    for temporary files, or at last to standard error, whichever works first.
+    If that fails it goes to the first of these that works: standard output; a file in the ledger's
+    folder, the present one, or that for temporary files; standard error.
     """
     content = text.encode()
     if file is None:

@@ -1,28 +1,30 @@
-"""`privgmm ledger`: what was spent on each data set, what it adds up to, and caps."""
+"""`privgmm ledger`: what was spent on each data set, what that adds up to, and caps."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from privgmm.budget import UNITS, Budget, Unit
-from privgmm.cli.arguments import DONE, Add, add_ledger
-from privgmm.cli.files import as_json, output, say
+from privgmm.cli.arguments import add_ledger_options
+from privgmm.cli.exit_code import ExitCode
+from privgmm.cli.files import output
+from privgmm.cli.parser import CommandParser
 from privgmm.cli.source import fingerprint_of
+from privgmm.cli.terminal import as_json, print_note, say
 from privgmm.errors import InvalidInput
-from privgmm.ledger.history import Entry, History, LookAlike, Standing, exported, write_csv
+from privgmm.ledger.history import Entry, History, LedgerStanding, LookAlike, exported, write_csv
 from privgmm.ledger.protocol import Book
 from privgmm.ledger.sqlite import SQLiteBook
 
-__all__ = ["add_ledger_command"]
+__all__ = ["add_ledger"]
 
 
-def add_ledger_command(add: Add) -> None:
-    """Add the command."""
-    part = add("ledger", _ledger)
-    part.add_argument("data", nargs="?", help="one file or shipped sample; by default all")
-    add_ledger(part)
+def add_ledger(part: CommandParser) -> None:
+    """Declare the arguments of `privgmm ledger`."""
+    part.runs(_ledger)
+    part.add_argument("data", nargs="?", help="a file or a shipped sample (default: all data sets)")
+    add_ledger_options(part)
     part.add_argument("--cap-epsilon", type=float, help="with --cap-delta: set the data set's cap")
     part.add_argument("--cap-delta", type=float, help="with --cap-epsilon")
     part.add_argument(
@@ -34,12 +36,12 @@ def add_ledger_command(add: Add) -> None:
 def _ledger(chosen: argparse.Namespace) -> int:
     """List data sets and their spends, what they cost together, and what their caps leave.
 
-    Totals are those of joint Rényi accounting, which for several releases lie below the sums; they
-    hold if all releases were planned before the first result, and the sums hold in any case.
-    Refused, unfinished and seeded runs count too. A cap is set once and stays: set it before the
-    first release. From then on `release` refuses to pass it, however releases are chosen. Data
-    sets that may be about the same people as an earlier one are pointed out: they have accounts of
-    their own, and what was spent on both adds up for whoever is in both.
+    Totals are those of joint Rényi accounting, which for several releases lie below the sums. They
+    hold if all releases were planned before the first result; the sums hold in any case. Refused,
+    unfinished and seeded runs count too. A cap is set once and stays: set it before the first
+    release. From then on `release` refuses to pass it, whichever releases are chosen. Data sets
+    that may be about the same people as an earlier one are pointed out: each has an account of its
+    own, and for a person in both the spends of both add up.
     """
     if chosen.data is not None and chosen.dataset is not None:
         raise InvalidInput("DATA and --dataset both name a data set: give one of them")
@@ -82,11 +84,11 @@ def _ledger(chosen: argparse.Namespace) -> int:
         say(as_json(answer))
     else:
         say("\n".join(_lines(book.path, histories, alike)))
-    return DONE
+    return ExitCode.DONE
 
 
 def _histories(book: Book, name: str | None) -> list[History]:
-    """All of the book, or that of the data set with this name."""
+    """Return all histories of a book, or that of the data set with this name."""
     if name is None:
         return book.histories()
     ledger = book.find(name)
@@ -94,7 +96,7 @@ def _histories(book: Book, name: str | None) -> list[History]:
 
 
 def _look_alikes(book: Book, histories: list[History]) -> dict[str, list[LookAlike]]:
-    """Of each account, which earlier ones may be about the same people."""
+    """Find for each account the earlier ones that may be about the same people."""
     everything = book.histories() if histories else []
     places = {history.account: place for place, history in enumerate(everything)}
     return {
@@ -115,9 +117,9 @@ def _set_cap(book: Book, chosen: argparse.Namespace, name: str | None, label: st
     cap = Budget(chosen.cap_epsilon, chosen.cap_delta)
     unit: Unit = "row" if chosen.cap_unit is None else chosen.cap_unit
     if book.open(name, cap=cap, cap_unit=unit, label=label).entries:
-        sys.stderr.write(
-            "privgmm: there were releases before this cap: it counts them, but a cap chosen in "
-            "view of results is weaker than one set before\n"
+        print_note(
+            "there were releases before this cap: it counts them, but a cap chosen in view of "
+            "results is weaker than one set before"
         )
 
 
@@ -138,7 +140,7 @@ def _lines(path: Path, histories: list[History], alike: dict[str, list[LookAlike
     return lines
 
 
-def _cap(standing: Standing) -> str:
+def _cap(standing: LedgerStanding) -> str:
     words = f"cap {standing.cap} for a {standing.cap_unit}"
     if standing.more is None:
         return f"{words}: all of it is left"

@@ -4,52 +4,50 @@ from __future__ import annotations
 
 import argparse
 import html
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from privgmm.cli.arguments import (
-    DONE,
-    FAILED,
-    Add,
     a_count_or_auto,
+    add_covariance_type,
     add_max_components,
-    column_names,
+    split_columns,
 )
 from privgmm.cli.components import component_lines
-from privgmm.cli.files import NewFile, as_json, file_content, output, say
+from privgmm.cli.exit_code import ExitCode
+from privgmm.cli.files import NewFile, output
+from privgmm.cli.parser import CommandParser
+from privgmm.cli.receipts import intact_receipt
+from privgmm.cli.terminal import as_json, say
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.records.bundle import check_figures
-from privgmm.records.receipt import sketch_of, verify_receipt
+from privgmm.records.receipt import sketch_of
 from privgmm.stages.sketch.choice import Choice
 from privgmm.stages.sketch.private_sketch import PrivateSketch, SketchFit
 from privgmm.stages.standard_errors import StandardErrors
 
-__all__ = ["add_looks"]
+__all__ = ["add_fit", "add_picture"]
 
 _PAGE_ROOM = 8 * 2**20
-_TYPES = ("full", "tied", "diag", "spherical")
+"""Bytes to reserve for a page: Plotly's script takes 4 to 5 million of them."""
 
 
-def add_looks(add: Add) -> None:
-    """Add the commands."""
-    part = add("fit", _fit)
+def add_fit(part: CommandParser) -> None:
+    """Declare the arguments of `privgmm fit`."""
+    part.runs(_fit)
     part.add_argument("file", type=Path, help="a receipt of method sketch; - reads one")
     part.add_argument(
         "--k", type=a_count_or_auto, default="auto", help="components, or auto (default) to choose"
     )
-    part.add_argument(
-        "--covariance-type",
-        choices=_TYPES,
-        default="full",
-        help="what components may differ in, as in scikit-learn (default full)",
-    )
+    add_covariance_type(part)
     add_max_components(part)
     part.add_argument("--out", type=Path, help="write the mixture here as JSON; must not exist")
 
-    part = add("picture", _picture)
+
+def add_picture(part: CommandParser) -> None:
+    """Declare the arguments of `privgmm picture`."""
+    part.runs(_picture)
     part.add_argument("file", type=Path, help="a receipt of method sketch; - reads one")
     part.add_argument(
         "--columns",
@@ -66,13 +64,13 @@ def _fit(chosen: argparse.Namespace) -> int:
     """Fit another number of components, or other covariances, to a receipt; costs no privacy.
 
     The data is not needed: the noisy sketch in the receipt is public, and everything computed from
-    it is free. Says how well the mixture explains the rows, and how far its numbers may be off.
+    it is free. Says how well the mixture explains the rows, with standard errors of its numbers.
     What --out writes can be given to `sample` and `tv`. The receipt is verified first (exit code 1
     if it was changed).
     """
-    receipt = _receipt(chosen.file)
+    receipt = intact_receipt(chosen.file)
     if receipt is None:
-        return FAILED
+        return ExitCode.FAILED
     sketch, k, choice = _sketch(receipt, chosen.file), chosen.k, None
     if k == "auto":
         choice = sketch.choice(chosen.max_components, chosen.covariance_type)
@@ -90,7 +88,7 @@ def _fit(chosen: argparse.Namespace) -> int:
         with output(chosen.out) as stream:
             stream.write(as_json(answer) + "\n")
     say(as_json(answer) if chosen.json else "\n".join(_lines(sketch, fit, choice)))
-    return DONE
+    return ExitCode.DONE
 
 
 def _lines(sketch: PrivateSketch, fit: SketchFit, choice: Choice | None) -> list[str]:
@@ -102,17 +100,18 @@ def _lines(sketch: PrivateSketch, fit: SketchFit, choice: Choice | None) -> list
 
 
 def _picture(chosen: argparse.Namespace) -> int:
-    """Draw the density of one or two columns from a receipt, to be published; costs no privacy.
+    """Draw the density of one or two columns from a receipt; costs no privacy.
 
-    A page of its own that needs no network. The data is not needed: what is drawn is the noisy
-    sketch in the receipt. The receipt is verified first (exit code 1 if it was changed).
+    Writes a page that needs no network and may be published. The data is not needed: what is drawn
+    is the noisy sketch in the receipt. The receipt is verified first (exit code 1 if it was
+    changed).
     """
     check_figures()
-    receipt = _receipt(chosen.file)
+    receipt = intact_receipt(chosen.file)
     if receipt is None:
-        return FAILED
+        return ExitCode.FAILED
     sketch = _sketch(receipt, chosen.file)
-    names = column_names(chosen.columns) or list(sketch.columns[:2])
+    names = split_columns(chosen.columns) or list(sketch.columns[:2])
     if not 1 <= len(names) <= 2:
         raise InvalidInput(f"--columns must be one column or two, got {', '.join(names)}")
     with NewFile(chosen.out, "--out", room=_PAGE_ROOM) as file:
@@ -123,11 +122,11 @@ def _picture(chosen: argparse.Namespace) -> int:
         say(as_json({"out": str(chosen.out), "columns": names, "words": words}))
     else:
         say(f"wrote {str(chosen.out)!r}. {words}")
-    return DONE
+    return ExitCode.DONE
 
 
 def _page(receipt: dict[str, Any], sketch: PrivateSketch, names: list[str]) -> tuple[str, str]:
-    """A page with its script inside, and what the picture says in words."""
+    """Write a page with its script inside, and say in words what the picture shows."""
     from privgmm.figures.picture import curve_figure, image_figure, image_words
 
     mixture = Mixture.from_dict(receipt["mixture"])
@@ -137,7 +136,7 @@ def _page(receipt: dict[str, Any], sketch: PrivateSketch, names: list[str]) -> t
         words = (
             f"Density of {names[0]}, with a band of two standard errors. Noise and sampling move "
             f"it by about {curve.expected_variation:.2g} in total variation; details narrower than "
-            f"{curve.resolution:.2g} were not looked at."
+            f"{curve.resolution:.2g} were not measured."
         )
     else:
         image = sketch.image(names)
@@ -160,20 +159,8 @@ def _page(receipt: dict[str, Any], sketch: PrivateSketch, names: list[str]) -> t
     return page, words
 
 
-def _receipt(path: Path) -> dict[str, Any] | None:
-    """A receipt as it was written, or None once it was said that it is not."""
-    content = file_content(path)
-    found = verify_receipt(content)
-    if not found.intact:
-        sys.stderr.write(f"privgmm: the receipt does not verify: {found.problems[0]}\n")
-        return None
-    if found.seeded:
-        sys.stderr.write("privgmm: made with a seed: a demonstration, NOT a private release\n")
-    receipt: dict[str, Any] = json.loads(content)
-    return receipt
-
-
 def _sketch(receipt: dict[str, Any], path: Path) -> PrivateSketch:
+    """Return the sketch in a receipt; raise `InvalidInput` if it holds none."""
     sketch = sketch_of(receipt)
     if sketch is None:
         what = (

@@ -6,34 +6,38 @@ import argparse
 from typing import Any
 
 from privgmm.cli.arguments import (
-    DONE,
-    Add,
     a_count,
+    a_count_or_auto,
     a_number,
+    a_row_count,
     add_budget,
-    add_forgiving,
-    some_rows,
+    add_max_components,
 )
-from privgmm.cli.files import as_json, progress_bar, say
+from privgmm.cli.exit_code import ExitCode
+from privgmm.cli.parser import CommandParser
+from privgmm.cli.terminal import as_json, progress_bar, say
 from privgmm.methods import registry
-from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
-from privgmm.methods.searching import as_told
+from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest, components_asked
+from privgmm.methods.searching import as_text
 from privgmm.methods.what_if import epsilon_for, prospect, rows_for
 
 __all__ = ["add_plan"]
 
 _EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Budgets of the what-if table: each twice the one before, from strict to weak."""
 
 
-def add_plan(add: Add) -> None:
-    """Add the command."""
+def add_plan(part: CommandParser) -> None:
+    """Declare the arguments of `privgmm plan`."""
     promising = ", ".join(m.name for m in registry.all_methods() if m.error_is_promised)
-    part = add("plan", _plan)
-    part.add_argument("--k", type=a_count, required=True, help="components")
+    part.runs(_plan)
+    part.add_argument(
+        "--k", type=a_count_or_auto, required=True, help="components, or auto (method sketch)"
+    )
+    add_max_components(part)
     part.add_argument("--d", type=a_count, required=True, help="columns")
-    part.add_argument("--rows", type=some_rows, help="how many rows there are")
+    part.add_argument("--rows", type=a_row_count, help="how many rows there are")
     add_budget(part)
-    add_forgiving(part)
     part.add_argument(
         "--alpha",
         type=a_number,
@@ -43,23 +47,33 @@ def add_plan(add: Add) -> None:
 
 
 def _request(chosen: argparse.Namespace, name: str) -> PlanRequest:
-    """What a method is asked: whatever of the options it can be asked at all."""
+    """Ask a method for a plan; only methods that promise an accuracy are asked for alpha."""
     method = registry.get(name)
+    k, is_open = components_asked(chosen.k, chosen.max_components)
     return PlanRequest(
-        n_components=chosen.k,
+        n_components=k,
+        choose_components=is_open,
         n_features=chosen.d,
         n_rows=chosen.rows,
         epsilon=chosen.epsilon,
         delta=chosen.delta,
         method=name,
         alpha=chosen.alpha if method.error_is_promised else None,
-        forgiving=chosen.forgiving and method.takes_forgiving,
     )
 
 
 def _plan(chosen: argparse.Namespace) -> int:
-    """What it takes, without data: rows for each method and budget, chances at your rows."""
-    methods, usual = registry.names(), _request(chosen, DEFAULT_METHOD)
+    """Compute what a release takes, without data.
+
+    Printed are the rows that each method needs and, with --rows, the chance of a release, the error
+    to expect, the smallest epsilon and the plan itself.
+    """
+    usual = _request(chosen, DEFAULT_METHOD)
+    methods = [
+        method.name
+        for method in registry.all_methods()
+        if method.publishes_sketch or not usual.choose_components
+    ]
     asked = [_request(chosen, name) for name in methods]
     asked += [usual.but(epsilon=epsilon) for epsilon in _EPSILONS]
     progress, found = progress_bar("searches"), []
@@ -73,23 +87,21 @@ def _plan(chosen: argparse.Namespace) -> int:
         for epsilon, rows in zip(_EPSILONS, found[len(methods) :], strict=True)
     ]
     answer: dict[str, Any] = {
-        "n_components": chosen.k,
+        "n_components": usual.n_components,
+        "choose_components": usual.choose_components,
         "n_features": chosen.d,
         "epsilon": chosen.epsilon,
         "delta": chosen.delta,
-        "forgiving": chosen.forgiving,
         "rows_needed": needs,
         "what_if": what_if,
     }
-    forgiving = ", ".join(request.method for request in asked[: len(methods)] if request.forgiving)
-    kind = f"well separated, {forgiving} forgiving" if forgiving else "well separated"
     width = max(8, *(len(name) + 2 for name in methods))
     lines = [
-        f"Rows needed for {chosen.k} components in {chosen.d} dimensions at epsilon "
-        f"{chosen.epsilon:g}, delta {chosen.delta:g} ({kind}, 95 % of runs):",
-        *(f"  {name:<{width}}{as_told(rows):>12}" for name, rows in needs.items()),
+        f"Rows needed for {usual.components_in_words} components in {chosen.d} dimensions at "
+        f"epsilon {chosen.epsilon:g}, delta {chosen.delta:g} (well separated, 95 % of runs):",
+        *(f"  {name:<{width}}{as_text(rows):>12}" for name, rows in needs.items()),
         f"What if? Rows for method {usual.method}:",
-        *(f"  epsilon {row['epsilon']:<6g}{as_told(row['rows']):>12}" for row in what_if),
+        *(f"  epsilon {row['epsilon']:<6g}{as_text(row['rows']):>12}" for row in what_if),
     ]
     if chosen.rows is not None:
         seen, least = prospect(usual), epsilon_for(usual)
@@ -104,10 +116,10 @@ def _plan(chosen: argparse.Namespace) -> int:
         lines += [
             f"At {chosen.rows:,} rows, method {seen.method}:",
             f"  chance of a release  {seen.pass_probability:.1%}",
-            f"  expected error       {as_told(seen.error)}",
-            f"  smallest epsilon     {as_told(least)}",
+            f"  expected error       {as_text(seen.error)}",
+            f"  smallest epsilon     {as_text(least)}",
         ]
         if seen.plan is not None and seen.pass_probability >= 0.5:
             lines += ["", seen.plan.explain()]
     say(as_json(answer) if chosen.json else "\n".join(lines))
-    return DONE
+    return ExitCode.DONE

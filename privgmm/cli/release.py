@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,26 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.budget import budget_warnings
 from privgmm.cli.arguments import (
-    DONE,
-    FAILED,
-    REFUSED,
-    Add,
     a_count_or_auto,
     a_number,
     a_seed,
+    a_whole_number,
     a_width,
     add_budget,
     add_columns,
-    add_forgiving,
+    add_covariance_type,
     add_layout,
-    add_ledger,
+    add_ledger_options,
     add_max_components,
-    whole,
 )
 from privgmm.cli.components import component_lines
 from privgmm.cli.delivery import deliver
-from privgmm.cli.files import STANDARD, NewFile, as_json, progress_lines, say
+from privgmm.cli.exit_code import ExitCode
+from privgmm.cli.files import STANDARD_STREAM, NewFile
+from privgmm.cli.parser import CommandParser
+from privgmm.cli.receipts import SEEDED_NOTE
 from privgmm.cli.source import Source, load_source
+from privgmm.cli.terminal import as_json, print_note, progress_lines, say, silence
 from privgmm.data.jitter import jitter_widths, jittered
 from privgmm.data.rows import RowsLike
 from privgmm.data.source import check_spread
@@ -50,35 +50,39 @@ from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_aske
 from privgmm.records.bundle import BUNDLE_ROOM, bundle_bytes, check_figures
 from privgmm.records.receipt import make_receipt, receipt_text
 from privgmm.records.signature import read_signer
-from privgmm.release import Outcome, release
+from privgmm.releases import Outcome, release
 from privgmm.results import LIKE_A_VALUE, Refusal, Release
 
 __all__ = ["add_release"]
 
 _NUMBER_BYTES = 32
+"""Bytes that a number takes in a receipt, at most: 17 digits, sign, exponent, comma, indent."""
 _SKETCH_BYTES = 200_000
+"""Bytes that a receipt takes apart from its mixture, at most; a test holds receipts to it."""
 
 
-def add_release(add: Add) -> None:
-    """Add the command."""
-    methods = _listed((name, registry.get(name).sentence) for name in registry.choices())
+def add_release(part: CommandParser) -> None:
+    """Declare the arguments of `privgmm release`."""
+    methods = _listed((name, registry.get(name).sentence) for name in registry.names())
     learners = _listed((kind.name, f"{kind.title}. {kind.good_at}") for kind in OFFERED.values())
     heading = "learners (the guarantee is the same with any of them):"
-    part = add("release", _release, more="\n".join(["methods:", *methods, "", heading, *learners]))
+    part.runs(_release)
+    part.epilog = "\n".join(["methods:", *methods, "", heading, *learners])
     part.add_argument(
         "data",
-        help="a CSV or Parquet file, packed by gzip or not, a folder of Parquet files or a pattern "
-        "like 'rows/*.parquet', or the name of a shipped sample; - reads standard input",
+        help="a CSV or Parquet file (gzip too), a folder of Parquet files or a pattern like "
+        "'rows/*.parquet', or the name of a shipped sample; - reads standard input",
     )
     part.add_argument(
         "--k",
         type=a_count_or_auto,
         required=True,
-        help="components; auto chooses their number from what was paid for once (method sketch)",
+        help="components; auto chooses their number from the noisy sketch, at no further cost "
+        "(method sketch)",
     )
     add_max_components(part)
+    add_covariance_type(part)
     add_budget(part)
-    add_forgiving(part)
     add_columns(
         part, "what to fit: names, comma separated; by default all, which must hold numbers only"
     )
@@ -86,7 +90,7 @@ def add_release(add: Add) -> None:
     part.add_argument(
         "--groups",
         metavar="COLUMN",
-        help="who each row belongs to: protects all rows of a person together, not one row",
+        help="which person each row belongs to: protects all rows of a person together",
     )
     part.add_argument(
         "--jitter",
@@ -98,7 +102,7 @@ def add_release(add: Add) -> None:
     )
     part.add_argument(
         "--method",
-        choices=registry.choices(),
+        choices=registry.names(),
         default=DEFAULT_METHOD,
         help=f"see below (default {DEFAULT_METHOD})",
     )
@@ -106,11 +110,11 @@ def add_release(add: Add) -> None:
     part.add_argument(
         "--alpha",
         type=a_number,
-        help="accuracy of the mixture, which is not refined then; by default the method's choice",
+        help="accuracy of the mixture that the blocks agree on; by default the method's choice",
     )
     part.add_argument(
         "--blocks",
-        type=whole,
+        type=a_whole_number,
         help="n_blocks, how many blocks rows are dealt into; by default the method's choice. With "
         "both --alpha and --blocks the release is tried even if it is not expected to succeed",
     )
@@ -131,21 +135,23 @@ def add_release(add: Add) -> None:
     part.add_argument(
         "--seed",
         type=a_seed,
-        help="repeatable: a demonstration, NOT private; the ledger marks it and counts it",
+        help="repeatable: a demonstration, NOT differentially private; the ledger marks and counts "
+        "it",
     )
-    add_ledger(part)
+    add_ledger_options(part)
     part.add_argument(
         "--hint",
         action="store_true",
-        help="if refused, say on standard error why the blocks disagree: NOT private, for you only",
+        help="if refused, say on standard error what stands in the way, read off the data: "
+        "CONFIDENTIAL, for you only",
     )
     part.add_argument(
         "--engine",
         choices=("threads", "dask"),
         default="threads",
         help="where blocks are fitted, and Parquet files read part by part: threads of this "
-        "process, or Dask workers (on this machine, or those of --scheduler); the result is the "
-        "same",
+        "process, or Dask workers (on this machine, or those of --scheduler). The result does not "
+        "depend on it",
     )
     part.add_argument(
         "--scheduler",
@@ -165,13 +171,13 @@ def _listed(entries: Iterable[tuple[str, str]]) -> list[str]:
 def _release(chosen: argparse.Namespace) -> int:
     """Release a mixture from a table, or refuse (exit code 3). Spends the budget once.
 
-    What was read is told on standard error and written into the receipt. No column is left out
-    unasked, and nothing about the reading hangs on single cells; what cannot be read is an error.
-    The spend is written into the ledger before noise is drawn; a cap that it would pass stops it
-    (exit code 2, nothing spent). If the result cannot be written where it was asked for, it is
-    printed instead (exit code 1).
+    What was read is shown on standard error and written into the receipt. No column is left out
+    unless you ask for it. How the file is read does not depend on single cells; what cannot be
+    read is an error. The spend is written into the ledger before noise is drawn. If it would pass
+    the cap of the data set, the release stops (exit code 2, nothing spent). If the result cannot be
+    written where it was asked for, it is printed instead (exit code 1).
     """
-    if chosen.out is not None and str(chosen.out) == STANDARD:
+    if chosen.out is not None and str(chosen.out) == STANDARD_STREAM:
         chosen.out = None
     source = load_source(chosen)
     widths = _widths(source, chosen)
@@ -216,22 +222,34 @@ def _release(chosen: argparse.Namespace) -> int:
         sent = deliver(receipt_text(receipt), out)
         whole = sent.problem is None
         if not whole:
-            _note(f"{_word(result)}, and kept: it is in {sent.place} ({sent.problem})")
+            print_note(f"{_word(result)}, and kept: it is in {sent.place} ({sent.problem})")
         if bundle is not None and isinstance(result, Release):
             whole &= _write_bundle(receipt, source, bundle)
     if out is not None and sent.problem is None:
-        _report(result, source, chosen, ledger)
+        with _after_spending("the report"):
+            _report(result, source, chosen, ledger)
     elif isinstance(result, Release) and result.choice is not None:
         # standard output is the receipt
         sys.stderr.write(f"{result.choice}\n")
-    if chosen.hint and not result.released:
-        told = outcome.curator.hint() or "nothing stands out: the test itself is random."
-        _note(f"for the holder of the data only, NOT private: {told}")
     return _ending(outcome, chosen, whole=whole)
 
 
+@contextlib.contextmanager
+def _after_spending(what: str) -> Iterator[None]:
+    """Turn any failure into a note: the exit code must say how the release ended.
+
+    The receipt was delivered by then, and exit code 2 would say that nothing was spent.
+    """
+    try:
+        yield
+    except Exception as problem:  # noqa: BLE001 - the budget is spent in any case
+        if isinstance(problem, OSError):
+            silence()
+        print_note(f"{what} failed: {problem}")
+
+
 def _widths(source: Source, chosen: argparse.Namespace) -> Array | None:
-    """The public width of noise for each column, or None for none at all."""
+    """Return the public width of noise per column, or None if no column gets any."""
     if not chosen.jitter:
         return None
     names = [name for name, _ in chosen.jitter]
@@ -242,7 +260,7 @@ def _widths(source: Source, chosen: argparse.Namespace) -> Array | None:
 
 
 def _recorded(source: Source, widths: Array | None, seed: int | None) -> RowsLike:
-    """The rows, with noise where asked for: secret, or of a seeded run repeatable too."""
+    """Return the rows, with uniform noise where --jitter asks for it; a seed repeats the noise."""
     if widths is None:
         return source.rows
     if not source.rows.in_memory:
@@ -255,7 +273,7 @@ def _recorded(source: Source, widths: Array | None, seed: int | None) -> RowsLik
 
 
 def _engine(chosen: argparse.Namespace) -> str:
-    """Where the work is done."""
+    """Return where the work is done: a kind of engine, or the address of a scheduler."""
     if chosen.scheduler is None:
         return str(chosen.engine)
     if chosen.engine != "dask":
@@ -268,27 +286,23 @@ def _engine(chosen: argparse.Namespace) -> str:
 
 
 def _word(result: Release | Refusal) -> str:
-    """How it ended."""
+    """Say in a word how it ended."""
     return "released" if result.released else "refused"
 
 
-def _note(text: str) -> None:
-    sys.stderr.write(f"privgmm: {text}\n")
-
-
 def _before(source: Source, plan: Plan, chosen: argparse.Namespace, ledger: Ledger | None) -> None:
-    """What to know before anything is spent."""
-    _note(str(source))
+    """Say what to know before anything is spent."""
+    print_note(str(source))
     if source.suspects:
-        _note(
-            f"column {listed(source.suspects)} looks like a number of rows or persons: if nothing "
-            "was measured there, leave it out (--columns)"
+        print_note(
+            f"column {listed(source.suspects)} looks like a number of rows or persons: if it is "
+            "not a measurement, leave it out (--columns)"
         )
     for words in budget_warnings(plan.budget, source.n_units, source.unit):
-        _note(words)
+        print_note(words)
     if ledger is not None and not ledger.entries:
         for found in SQLiteBook(chosen.ledger).look_alikes(ledger):
-            _note(
+            print_note(
                 f"a new account in the ledger, but {found}. If it is about the same people, their "
                 "spends add up: give both one name from now on (--dataset NAME)"
             )
@@ -309,7 +323,7 @@ def _ledger(source: Source, chosen: argparse.Namespace) -> Ledger | None:
 
 
 def _plan(source: Source, chosen: argparse.Namespace) -> Plan:
-    """The plan of a release: from the options and the public shape of the table alone."""
+    """Make the plan from the options and the public shape of the table alone."""
     most, is_open = components_asked(chosen.k, chosen.max_components)
     request = PlanRequest(
         n_components=most,
@@ -322,13 +336,8 @@ def _plan(source: Source, chosen: argparse.Namespace) -> Plan:
         unit=source.unit,
         alpha=chosen.alpha,
         n_blocks=chosen.blocks,
-        forgiving=chosen.forgiving,
+        covariance_type=chosen.covariance_type,
     )
-    if request.forgiving and request.by_hand:
-        raise InvalidInput(
-            "--forgiving changes what the method chooses, and --alpha and --blocks leave it no "
-            "choice: leave one of the three out"
-        )
     answer = plan_for(request)
     if answer.shortage:
         raise InvalidInput(answer.shortage)
@@ -340,7 +349,7 @@ def _write_bundle(receipt: dict[str, Any], source: Source, file: NewFile) -> boo
         file.stream.write(bundle_bytes(receipt, columns=source.rows.columns))
         file.keep()
     except (OSError, PrivGMMError) as problem:
-        _note(
+        print_note(
             f"the bundle could not be written ({problem}): the receipt is safe; "
             "`privgmm bundle RECEIPT -o ZIP` makes one from it"
         )
@@ -351,7 +360,7 @@ def _write_bundle(receipt: dict[str, Any], source: Source, file: NewFile) -> boo
 def _report(
     result: Release | Refusal, source: Source, chosen: argparse.Namespace, ledger: Ledger | None
 ) -> None:
-    """What a release into a file says on standard output."""
+    """Say on standard output what a release into a file found, and what it cost."""
     standing = None if ledger is None else ledger.standing()
     if chosen.json:
         bundled = chosen.bundle is not None and result.released
@@ -392,7 +401,7 @@ def _report(
 
 
 def _found(result: Release, source: Source) -> list[str]:
-    """The mixture, how its size was chosen, and how well it explains the rows."""
+    """List the mixture, how its size was chosen, and how well it explains the rows."""
     lines = [] if result.choice is None else [str(result.choice)]
     if result.verdict is not None:
         lines.append(f"{result.verdict} (misfit {result.misfit:.3g})")
@@ -402,9 +411,10 @@ def _found(result: Release, source: Source) -> list[str]:
 
 
 def _said(result: Release) -> dict[str, Any]:
-    """What a release says about itself, for JSON; the rest is in the receipt."""
+    """Return what a release says about itself, for JSON; the rest is in the receipt."""
     return {
         "n_components": result.mixture.n_components,
+        "covariance_type": result.covariance_type,
         "misfit": result.misfit,
         "verdict": result.verdict,
         "floored": result.floored,
@@ -412,18 +422,25 @@ def _said(result: Release) -> dict[str, Any]:
     }
 
 
-def _ending(outcome: Outcome, chosen: argparse.Namespace, *, whole: bool) -> int:
+def _ending(outcome: Outcome, chosen: argparse.Namespace, *, whole: bool) -> ExitCode:
+    """Say what to know afterwards, and return how the command ended."""
     result = outcome.result
     if chosen.no_ledger:
-        _note("in no ledger (--no-ledger): add this spend to others from the same data yourself")
+        print_note(
+            "in no ledger (--no-ledger): add this spend to others from the same data yourself"
+        )
     elif outcome.ledger_problem is not None:
-        _note(f"the ledger counts the spend as unfinished: {outcome.ledger_problem}")
+        print_note(f"the ledger counts the spend as unfinished: {outcome.ledger_problem}")
     if result.seeded:
-        _note("made with a seed: a demonstration, NOT a private release")
+        print_note(SEEDED_NOTE)
     if isinstance(result, Refusal):
-        _note(f"refused. {result.reason}")
+        print_note(f"refused. {result.reason}")
         if chosen.bundle is not None:
-            _note("a refusal has no mixture to draw from: there is no bundle")
+            print_note("a refusal has no mixture to draw from: there is no bundle")
+        if chosen.hint:
+            with _after_spending("the hint"):
+                found = outcome.curator.hint() or "nothing stands out: the test itself is random."
+                print_note(f"CONFIDENTIAL, for the holder of the data only: {found}")
     if not whole:
-        return FAILED
-    return DONE if result.released else REFUSED
+        return ExitCode.FAILED
+    return ExitCode.DONE if result.released else ExitCode.REFUSED

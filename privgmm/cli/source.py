@@ -1,4 +1,4 @@
-"""The rows of a command: which are used, who they belong to, and what the ledger calls them."""
+"""The rows of a command: which are used, whom they belong to, what the ledger calls them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import warnings
 
 from privgmm.budget import Unit
-from privgmm.cli.arguments import column_names
-from privgmm.cli.files import STANDARD
+from privgmm.cli.arguments import split_columns
+from privgmm.cli.files import STANDARD_STREAM
 from privgmm.data.content import stream_bytes
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.data.identifiers import named_identifiers, running_numbers
@@ -24,14 +24,14 @@ __all__ = ["Source", "fingerprint_of", "load_source"]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Rows, and who each belongs to.
+    """The rows of a command, and which person each belongs to.
 
     Parameters
     ----------
     rows : RowSource
         The columns to be fitted.
     persons : str or None
-        The column that says who a row belongs to; None where each row is a person.
+        The column that says which person a row belongs to; None where each row is a person.
     n_units : int
         How many rows or persons there are; public.
     suspects : tuple of str
@@ -50,9 +50,10 @@ class Source:
 
     @property
     def reading(self) -> dict[str, str | int | bool | None] | None:
-        """How the file was read, to be published: the number of rows is public if persons are rows.
+        """How the file was read, for the receipt; None for what is not a file.
 
-        What persons have is theirs: their number is public, that of their rows is not.
+        With a column of persons, the number of persons is public and that of rows is confidential:
+        it depends on how many rows each person has.
         """
         if self.rows.reading is None:
             return None
@@ -63,7 +64,7 @@ class Source:
         return self.rows.n_rows if self.persons is None else None
 
     def __str__(self) -> str:
-        """What was read, for the holder of the data."""
+        """Say what was read, for the holder of the data."""
         of = "" if self.persons is None else f" of {self.n_units:,} persons"
         left_out = self.rows.left_out
         rest = f" (not {listed(left_out)})" if left_out else ""
@@ -78,17 +79,17 @@ def load_source(chosen: argparse.Namespace) -> Source:
 
     The column of persons is not fitted.
     """
-    names, groups = column_names(chosen.columns), chosen.groups
+    names, groups = split_columns(chosen.columns), chosen.groups
     if names is not None and groups in names:
         raise InvalidInput(
             f"--columns and --groups both name {groups!r}: a column of persons is not fitted; "
             "leave it out of --columns"
         )
     with warnings.catch_warnings():
-        # they are notes here, together with what the values show
+        # the command lists them in a note, together with what the values show
         warnings.simplefilter("ignore", SuspectColumn)
         rows = row_source(
-            _input() if chosen.data == STANDARD else chosen.data,
+            _input() if chosen.data == STANDARD_STREAM else chosen.data,
             names,
             without=() if groups is None else (groups,),
             header=chosen.header,
@@ -107,8 +108,8 @@ def load_source(chosen: argparse.Namespace) -> Source:
 
 
 def fingerprint_of(data: str) -> str:
-    """What the ledger calls a file or a shipped sample, which need not be a table to be asked."""
-    if data == STANDARD:
+    """Return what the ledger calls a file or a shipped sample, without reading it as a table."""
+    if data == STANDARD_STREAM:
         return file_fingerprint(_input())
     if (found := parquet_files(data)) is not None:
         return files_fingerprint(found[0])
@@ -116,5 +117,5 @@ def fingerprint_of(data: str) -> str:
 
 
 def _input() -> bytes:
-    """Everything on standard input."""
+    """Read all of standard input."""
     return stream_bytes(sys.stdin.buffer)

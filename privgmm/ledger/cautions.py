@@ -1,8 +1,8 @@
-"""What the curator is warned of before noise is drawn: promises that mean less than they seem.
+"""Warn the curator before noise is drawn, where a promise means less than it seems.
 
-Seeds, budgets that promise little, rows that were used before without a ledger, and rows scaled by
-their own statistics. `release` comes by here once per draw. Warnings are for whoever calls the
-package from outside; its own rooms (command line, dashboard, audit) tell people in their own way.
+That is so with seeds, budgets that promise little, rows that were used before without a ledger, and
+rows scaled by their own statistics. `releases` calls `caution` once per draw. Warnings are for
+callers outside the package; its own rooms (command line, dashboard, audit) show them in other ways.
 """
 
 from __future__ import annotations
@@ -31,18 +31,24 @@ __all__ = ["PROCESS", "caution", "level_outside", "scaling"]
 PROCESS = ProcessAccount()
 """What was spent without a ledger since the interpreter started."""
 
-_DOORS = frozenset({"privgmm.ledger.cautions", "privgmm.release", "privgmm.estimator"})
+_DOORS = frozenset({"privgmm.ledger.cautions", "privgmm.releases", "privgmm.estimator"})
 """Modules through which others call for a release."""
 
 _ALWAYS = 64
+"""Repeated spends that each get a warning; beyond, only the 128th, 256th, … do. Adding up the
+account takes longer with every spend, and one more warning of that kind says nothing new."""
 _EXACTLY = 1e-9
+"""How close to 0 or 1 a statistic of scaled rows is: rounding leaves it below this."""
 _FEWEST_ROWS = 10
+"""With fewer rows such statistics may happen by chance."""
 _ENDS = 0.01
+"""Share of values at 0 or 1 up to which a column was scaled to them. With more it holds such
+values by its nature: answers of yes and no, or shares."""
 
 _SEEDED = (
-    "the noise is drawn from a seed or a generator of yours, which can be repeated: whoever knows "
-    "or guesses it can take the noise away. This is a demonstration, NOT a private release; for "
-    "real people leave random_state (or rng) out"
+    "the noise is drawn from a seed or a generator of yours, which can be repeated: anyone who "
+    "knows or guesses it can remove the noise. This is a demonstration, NOT differentially "
+    "private; for data of real people leave random_state (or rng) out"
 )
 
 
@@ -54,8 +60,8 @@ def caution(
     Parameters
     ----------
     table : RowSource
-        Private. What is said about it is for the curator. One that is not in memory is recognised
-        by its first rows.
+        Confidential. What is said about it is for the curator. One that is not in memory is
+        recognised by its first rows.
     plan : Plan
     n_units : int
         Rows, or persons; public.
@@ -64,7 +70,7 @@ def caution(
     seeded : bool
         Whether the noise can be repeated.
     in_ledger : bool
-        Whether a ledger is told of the spend. If not, it is counted in `PROCESS`.
+        Whether the spend is written into a ledger. If not, it is counted in `PROCESS`.
 
     Notes
     -----
@@ -86,15 +92,15 @@ def caution(
 
 
 def scaling(rows: Array) -> str | None:
-    """How rows (n, d) look as if they were scaled by statistics of their own; None if they do not.
+    """Say how rows (n, d) look scaled by statistics of their own; None if they do not.
 
     Means of zero and deviations of one, or ends at zero and one, to the last digit and in every
-    column, come from a scaler. NOT private: for the curator.
+    column, come from a scaler. CONFIDENTIAL: for the curator.
     """
     if len(rows) < _FEWEST_ROWS:
         return None
     with np.errstate(all="ignore"):
-        # one column tells most tables apart
+        # the first column is enough to rule out most tables
         first = rows[:, 0]
         if abs(first.mean()) > _EXACTLY and abs(first.min()) > _EXACTLY:
             return None
@@ -124,13 +130,12 @@ def _count(rows: Array, plan: Plan, unit: Unit, *, seeded: bool, level: int) -> 
     trace = PROCESS.trace(rows)
     before = PROCESS.history(trace).entries
     times = len(before) + 1
-    # of very many, some: adding them up takes its time
     if 1 < times <= _ALWAYS or times.bit_count() == 1 < times:
-        whole = History(entries=(*before, entry)).standing()
+        standing = History(entries=(*before, entry)).standing()
         warnings.warn(
             RepeatedSpend(
                 f"these rows, or some of them, are released from for the {ordinal(times)} time in "
-                f"this process: {whole.total_in_words}. Every fit spends again, those of a grid "
+                f"this process: {standing.total_in_words}. Every fit spends again, those of a grid "
                 "search or a cross-validation too. Fit once, or keep the account in a ledger "
                 "(ledger=SQLiteLedger(...)), which can also cap it"
             ),
@@ -141,15 +146,15 @@ def _count(rows: Array, plan: Plan, unit: Unit, *, seeded: bool, level: int) -> 
 
 def _of_scaling(how: str) -> str:
     return (
-        f"every column has {how}, as a scaler leaves them: it has read the data without privacy, "
-        "and whoever undoes its work with the true means and scales publishes those. Scaling is "
-        "needless, units do not matter here: fit the columns as they are. (For the curator only: "
-        "this was read off the rows.)"
+        f"every column has {how}, as a scaler leaves them. The scaler has read the data without "
+        "privacy: to undo its work with the true means and scales publishes those. Units do not "
+        "matter here, so fit the columns as they are. (For the curator only: this was read off "
+        "the rows.)"
     )
 
 
 def ordinal(number: int) -> str:
-    """Which one of many.
+    """Write an ordinal number.
 
     >>> ordinal(2), ordinal(13), ordinal(1_021)
     ('2nd', '13th', '1,021st')
@@ -159,9 +164,9 @@ def ordinal(number: int) -> str:
 
 
 def level_outside() -> int | None:
-    """How far up the line is that asked for a release; None if it is the package's own.
+    """Find how far up the stack the caller's line is; None if it lies in the package itself.
 
-    As the ``stacklevel`` of a warning that the caller of this function gives.
+    Counted as the ``stacklevel`` of a warning that the caller of this function gives.
     """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__") in _DOORS:

@@ -1,7 +1,7 @@
-"""Everything a ledger knows of one data set at one moment, and what follows from it.
+"""What a ledger knows of one data set at one moment, and what follows from it.
 
 Ledgers differ in where they keep a `History`, not in what they conclude from it: totals, caps and
-what is exported are computed here, once. `privacy.composition` says what spends cost together.
+exports are computed here, once. `privacy.composition` says what spends cost together.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from privgmm.privacy.composition import (
 __all__ = [
     "Entry",
     "History",
+    "LedgerStanding",
     "LookAlike",
-    "Standing",
     "account_name",
     "check_fingerprint",
     "exported",
@@ -41,10 +41,10 @@ __all__ = [
     "write_csv",
 ]
 
-_VERDICTS = {None: "unfinished", False: "refused", True: "released"}
-_MEANINGS = {
+_VERDICTS: Mapping[bool | None, str] = {None: "unfinished", False: "refused", True: "released"}
+_MEANINGS: Mapping[bool | None, str] = {
     None: "unfinished: counted as spent, because its noise may have been drawn",
-    False: "refused: the blocks did not agree, which is an answer too and costs the same",
+    False: "refused: the budget is spent although nothing is published",
     True: "released",
 }
 _COLUMNS = (
@@ -60,12 +60,13 @@ _COLUMNS = (
     "intended",
     "concluded",
     "released",
+    "reason",
     "meaning",
 )
 
 
 def check_fingerprint(fingerprint: str) -> str:
-    """The same, if it can stand for a data set."""
+    """Return a fingerprint if it can stand for a data set; raise `InvalidInput` if not."""
     if not isinstance(fingerprint, str) or not fingerprint:
         raise InvalidInput(
             f"fingerprint must be a non-empty string, got {fingerprint!r}: use "
@@ -75,37 +76,37 @@ def check_fingerprint(fingerprint: str) -> str:
 
 
 def account_name(fingerprint: str, salt: bytes) -> str:
-    """What stands for a data set in a book with this salt: HMAC-SHA256 of its fingerprint."""
+    """Compute what stands for a data set in a book: HMAC-SHA256 of its fingerprint and a salt."""
     name = check_fingerprint(fingerprint).encode("utf-8", "surrogatepass")
     return hmac.new(salt, name, hashlib.sha256).hexdigest()
 
 
 def new_mark() -> str:
-    """A random name for a spend, 16 hexadecimal digits."""
+    """Draw a random name for a spend: 16 hexadecimal digits."""
     return secrets.token_hex(8)
 
 
 def now() -> str:
-    """The time, with its zone, as ISO 8601 writes it."""
+    """Return the time with its zone, in ISO 8601."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One spend.
+    """One spend: what it cost, and how it ended.
 
     Parameters
     ----------
     number : int
-        Its place among all spends of the book that it is in; they grow with time.
+        Its place among all spends of its book, from 1; later spends have larger numbers.
     mark : str
         Its random name, for its receipt.
     method : str
     spend : Spend
-        What it cost, released or not.
+        What it cost; a refusal costs the same.
     seeded : bool
-        A demonstration whose noise can be repeated. It counts like any other: who does not know
-        the seed learns as much from it, and who does learns more.
+        A demonstration whose noise can be repeated. It counts like any other: a person who does
+        not know the seed learns as much from it, and one who knows it learns more.
     unit : {"row", "person"}
         What its guarantee protects.
     intended : str
@@ -113,7 +114,10 @@ class Entry:
     concluded : str or None
         When it ended; None while it is under way, or if it never finished.
     released : bool or None
-        How it ended, None likewise.
+        How it ended; None while `concluded` is.
+    reason : str or None
+        Why it was refused, as a sentence that may be published; None otherwise, and where it was
+        not written down.
     """
 
     number: int
@@ -125,10 +129,11 @@ class Entry:
     intended: str
     concluded: str | None = None
     released: bool | None = None
+    reason: str | None = None
 
     @property
     def budget(self) -> Budget:
-        """What it cost as one guarantee."""
+        """What it cost, as one guarantee."""
         return self.spend.budget
 
     @property
@@ -139,29 +144,32 @@ class Entry:
     @property
     def meaning(self) -> str:
         """How it ended, and what that means for the account."""
-        return _MEANINGS[self.released]
+        meaning = _MEANINGS[self.released]
+        return meaning if self.reason is None else f"{meaning}. {self.reason}"
 
-    def ended(self, *, released: bool) -> Entry:
-        """The entry with its verdict, which can be written down once."""
+    def ended(self, *, released: bool, reason: str | None = None) -> Entry:
+        """Return the entry with its verdict, which can be written down once."""
+        if released and reason is not None:
+            raise InvalidInput(f"reason must be left out of a release, got {reason!r}")
         if self.released is not None:
             raise PrivGMMError(
                 f"spend {self.number} was concluded already, as {self.verdict}: a verdict is "
                 "written down once and stays"
             )
-        return dataclasses.replace(self, released=released, concluded=now())
+        return dataclasses.replace(self, released=released, reason=reason, concluded=now())
 
 
 @dataclasses.dataclass(frozen=True)
-class Standing:
-    """Where a data set stands: what was spent on it, and what its cap leaves.
+class LedgerStanding:
+    """What was spent on a data set, and what its cap leaves.
 
     Parameters
     ----------
     spends : int
-        How many there are, refused and unfinished ones included.
+        Number of spends, refused and unfinished ones included.
     unit : {"row", "person"}
-        What the total protects: persons only if every spend does. (Whoever protects a person
-        protects a row, so person spends count in full towards a total for rows.)
+        What the total protects: persons only if every spend does. (To protect a person is to
+        protect each of their rows, so spends for persons count in full in a total for rows.)
     total : Budget or None
         What all spends cost together, by `composition.total`, at the cap's delta or, without a
         cap, at the sum of all deltas. None if there are none. It is proved for a list of plans
@@ -169,22 +177,22 @@ class Standing:
     cap : Budget or None
     cap_unit : {"row", "person"}
     remaining : Budget or None
-        One more release of this (epsilon, delta) surely fits the cap, however it is made; None
-        without a cap, and where nothing is left.
+        One more release of this (epsilon, delta) surely fits the cap, by any method; None without
+        a cap, and where nothing is left.
     more : int or None
         How many further releases priced like the last one fit the cap, which may be many more
-        than `remaining` suggests; None without a cap or a last one.
+        than `remaining` suggests; None without a cap or without a spend.
     account : str
-        What stands for the data set in a book; empty outside of one.
+        What stands for the data set in a book; empty for a ledger by itself.
     label : str or None
         What people call it.
     added : Budget or None
         All epsilons and all deltas added up. This holds also if plans were chosen in view of
-        results, which nobody can tell from an account; where there is a cap, the cap does.
+        results, which an account cannot show; where there is a cap, the cap holds then too.
     seen : tuple of Spend
         All spends, for `ceiling`.
     seeded : int
-        How many of them were demonstrations: whoever knows the seed of one can tell for certain.
+        How many of them were demonstrations: a person who knows the seed of one can be certain.
     """
 
     spends: int
@@ -202,30 +210,30 @@ class Standing:
 
     @property
     def ceiling(self) -> float | None:
-        """The chance of a right guess by somebody who sees all results, at most; None if none.
+        """The largest chance that an attacker who sees all results guesses right; None if no spend.
 
-        It holds where `total` does, for whoever does not know the seed of a seeded spend, and is
-        worked out when it is asked for.
+        It holds where `total` does, for attackers who do not know the seed of a seeded spend, and
+        is computed when it is asked for.
         """
         return told_apart(self.seen).ceiling if self.seen else None
 
     @property
     def attacker(self) -> str:
-        """The same in words, as a clause."""
+        """Say `ceiling` as a clause; empty without a spend."""
         ceiling = self.ceiling
         if ceiling is None:
             return ""
         words = guess_in_words(ceiling, self.unit)
         if self.seeded:
             words += (
-                f"; but {self.seeded:,} of these had a seed, and whoever knows or guesses it can "
-                "tell for certain"
+                f"; but {self.seeded:,} of these had a seed, and anyone who knows or guesses it "
+                "can be certain"
             )
         return words
 
     @property
     def total_in_words(self) -> str:
-        """The total, and for which choice of plans it holds."""
+        """Say the total, and for which choice of plans it holds."""
         if self.total is None or self.added is None:
             return "nothing was spent"
         if self.spends == 1:
@@ -244,7 +252,7 @@ class Standing:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "account": self.account,
             "label": self.label,
@@ -286,12 +294,12 @@ class LookAlike:
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """All spends of one data set, its cap, and how they are held against it.
+    """All spends of one data set, its cap, and how they are counted against it.
 
     Parameters
     ----------
     account : str
-        What stands for the data set in a book; empty outside of one.
+        What stands for the data set in a book; empty for a ledger by itself.
     label : str or None
         What people call it.
     entries : tuple of Entry
@@ -301,11 +309,11 @@ class History:
     cap_unit : {"row", "person"}
         What the cap protects.
     measure : Measure or None
-        How spends are held against the cap; None until the first one under it.
+        How spends are counted against the cap; None until the first one under it.
     n_rows : int or None
         How many rows it has, if that is known.
     columns : tuple of str or None
-        What they are called, if that is known.
+        Their names, if these are known.
     """
 
     account: str = ""
@@ -319,11 +327,11 @@ class History:
 
     @property
     def spends(self) -> list[Spend]:
-        """What each entry cost, as `composition` adds it up."""
+        """What each entry cost, as `composition` adds it up; oldest first."""
         return [entry.spend for entry in self.entries]
 
     def total(self, delta: float | None = None) -> Budget | None:
-        """What all spends cost together, by `composition.total`; None if there are none.
+        """Compute what all spends cost together, by `composition.total`; None if there are none.
 
         Converted at `delta`, by default the cap's, without a cap the sum of all deltas.
         """
@@ -332,17 +340,17 @@ class History:
         at = self.cap.delta if delta is None and self.cap is not None else delta
         return total(self.spends, at)
 
-    def standing(self) -> Standing:
-        """Add up the spends and hold them against the cap."""
+    def standing(self) -> LedgerStanding:
+        """Add up the spends and compare them with the cap."""
         spends, remaining, more = self.spends, self.cap, None
         persons = bool(self.entries) and all(entry.unit == "person" for entry in self.entries)
         if self.cap is not None and spends:
             measure = self.measure or Measure.choose(self.cap, spends[0])
             remaining, more = measure.remaining(spends), measure.more(spends, spends[-1])
             if self.cap_unit == "person" and not persons:
-                # a release for rows may have cost a person anything
+                # a release for rows may have cost a person with many rows any amount
                 remaining, more = None, 0
-        return Standing(
+        return LedgerStanding(
             len(spends),
             "person" if persons else "row",
             self.total(),
@@ -358,10 +366,10 @@ class History:
         )
 
     def likeness(self, other: History) -> str | None:
-        """What this data set has in common with another one, in words; None if nothing stands out.
+        """Say what this data set has in common with another one; None if nothing stands out.
 
-        Accounts are found by a digest, so a file with one changed byte is another data set. That
-        it has the same name, columns or size says that its rows may belong to the same people.
+        Accounts are found by a digest, so a file with one changed byte is another data set. If it
+        has the same name, columns or size, its rows may belong to the same people.
         """
         if self.account == other.account:
             return None
@@ -376,7 +384,7 @@ class History:
         return " and ".join(found) or None
 
     def look_alikes(self, others: Iterable[History]) -> list[LookAlike]:
-        """Which of these data sets, spent on or capped, may be about the same people."""
+        """Find data sets, spent on or capped, that may be about the same people."""
         return [
             LookAlike(other, words)
             for other in others
@@ -384,7 +392,7 @@ class History:
         ]
 
     def export(self) -> list[dict[str, Any]]:
-        """One dict per spend, oldest first: what, when, how it ended and what that means."""
+        """Return one dict per spend, oldest first: what, when, how it ended and what that means."""
         return [
             {
                 "number": entry.number,
@@ -399,6 +407,7 @@ class History:
                 "intended": entry.intended,
                 "concluded": entry.concluded,
                 "released": entry.released,
+                "reason": entry.reason,
                 "meaning": entry.meaning,
             }
             for entry in self.entries
@@ -413,7 +422,7 @@ class History:
         n_rows: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> History:
-        """The history as somebody opens it: the last label and shape count, the first cap stays.
+        """Return the history with a label, shape and cap: the last label counts, the first cap.
 
         Raises
         ------
@@ -441,12 +450,12 @@ class History:
         return changed
 
     def admit(self, spend: Spend, unit: Unit) -> Measure | None:
-        """How this further spend is held against the cap; None without a cap.
+        """Return how spends are counted against the cap, this one included; None without a cap.
 
         Raises
         ------
         BudgetExceeded
-            If it does not fit.
+            If this spend does not fit.
         """
         check_unit(unit, "unit")
         if self.cap is None:
@@ -456,12 +465,12 @@ class History:
         return measure_for(self.cap, [*self.spends, spend], self.measure)
 
     def _check_persons(self, unit: Unit) -> None:
-        """Under a cap for persons nothing may be for rows: no number of rows bounds its cost."""
+        """Refuse spends for rows under a cap for persons: a person may have any number of rows."""
         if unit == "row":
             raise BudgetExceeded(
                 "the cap of this data set protects persons, and this release would protect single "
-                "rows only: name who each row belongs to (groups); nothing was drawn and nothing "
-                "spent"
+                "rows only: say which person each row belongs to (groups); nothing was drawn and "
+                "nothing spent"
             )
         if any(entry.unit == "row" for entry in self.entries):
             raise BudgetExceeded(
@@ -472,23 +481,23 @@ class History:
 
 
 def _as_text(name: str) -> str:
-    """Text that can be shown and written anywhere."""
+    """Replace what cannot be encoded, so that the text can be shown and written anywhere."""
     return str(name).encode("utf-8", "replace").decode()
 
 
 def _are_telling(columns: Sequence[str]) -> bool:
-    """Whether somebody gave these names: those of an array are x1, x2 and so on."""
+    """Whether a person gave these names: those of an array are x1, x2 and so on."""
     return not all(re.fullmatch("x[0-9]*", name) for name in columns)
 
 
 def exported(histories: Iterable[History]) -> list[dict[str, Any]]:
-    """One dict per spend of several data sets, oldest first."""
+    """Return one dict per spend of several data sets, oldest first."""
     rows = [row for history in histories for row in history.export()]
     return sorted(rows, key=lambda row: int(row["number"]))
 
 
 def write_csv(rows: Iterable[Mapping[str, Any]], stream: TextIO) -> None:
-    """Spends, as `exported` or a ledger's `export` gives them, as CSV."""
+    """Write spends as CSV, from what `exported` or a ledger's `export` returns."""
     writer = csv.DictWriter(stream, _COLUMNS)
     writer.writeheader()
     writer.writerows(rows)

@@ -1,4 +1,4 @@
-"""Ledgers that live as long as the process: one by itself, or a book of many."""
+"""Ledgers that last as long as the process: one by itself, or a book of many."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MemoryBook", "MemoryIntent", "MemoryLedger"]
 
 
 class MemoryLedger(Ledger):
-    """A ledger that lives as long as the process, with an optional cap.
+    """A ledger that lasts as long as the process, with an optional cap.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class MemoryLedger(Ledger):
         self._lock = threading.Lock()
 
     def history(self) -> History:
-        """Everything known at this moment."""
+        """Return everything known at this moment."""
         with self._lock:
             return self._history
 
@@ -56,12 +56,14 @@ class MemoryLedger(Ledger):
             )
         return MemoryIntent(entry.number, entry.mark, self)
 
-    def _conclude(self, number: int, *, released: bool) -> None:
+    def _conclude(self, number: int, *, released: bool, reason: str | None) -> None:
         with self._lock:
             self._history = dataclasses.replace(
                 self._history,
                 entries=tuple(
-                    entry.ended(released=released) if entry.number == number else entry
+                    entry.ended(released=released, reason=reason)
+                    if entry.number == number
+                    else entry
                     for entry in self._history.entries
                 ),
             )
@@ -75,13 +77,13 @@ class MemoryIntent:
     mark: str
     _ledger: MemoryLedger = dataclasses.field(repr=False)
 
-    def conclude(self, *, released: bool) -> None:
+    def conclude(self, *, released: bool, reason: str | None = None) -> None:
         """Write down how it ended, once."""
-        self._ledger._conclude(self.number, released=released)
+        self._ledger._conclude(self.number, released=released, reason=reason)
 
 
 class MemoryBook(Book):
-    """The ledgers of many data sets, for as long as the process lives."""
+    """The ledgers of many data sets, for as long as the process lasts."""
 
     def __init__(self) -> None:
         self._salt = secrets.token_bytes(32)
@@ -99,7 +101,7 @@ class MemoryBook(Book):
         n_rows: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> MemoryLedger:
-        """The ledger of a data set, begun if there is none."""
+        """Return the ledger of a data set; make one if there is none."""
         account = account_name(fingerprint, self._salt)
         with self._lock:
             ledger = self._ledgers.get(account)
@@ -114,11 +116,11 @@ class MemoryBook(Book):
         return ledger
 
     def find(self, fingerprint: str) -> MemoryLedger | None:
-        """The ledger of a data set, or None if there is none."""
+        """Return the ledger of a data set; None if there is none."""
         with self._lock:
             return self._ledgers.get(account_name(fingerprint, self._salt))
 
     def histories(self) -> list[History]:
-        """What is known of every data set, in the order in which they came."""
+        """Return what is known of every data set, in the order in which they were opened first."""
         with self._lock:
             return [ledger.history() for ledger in self._ledgers.values()]

@@ -1,6 +1,6 @@
-"""What a ledger is: told of a spend before noise is drawn, and told the verdict after.
+"""What a ledger is: it writes down a spend before noise is drawn, and the verdict after.
 
-Front doors work with `Book`, `Ledger` and `Intent` alone, whatever is behind them. A class that
+Front doors work with `Book`, `Ledger` and `Intent` alone, wherever they are kept. A class that
 names `Ledger` or `Book` as its base writes the abstract methods and gets the others.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from privgmm.budget import Budget, Unit
-from privgmm.ledger.history import Entry, History, LookAlike, Standing, exported
+from privgmm.ledger.history import Entry, History, LedgerStanding, LookAlike, exported
 from privgmm.methods.plan import Plan
 from privgmm.privacy.composition import Spend
 
@@ -28,15 +28,21 @@ class Intent(Protocol):
 
     @property
     def mark(self) -> str:
-        """Its random name, for its receipt: it finds the spend and says nothing else.
+        """Its random name, for its receipt: it identifies the spend and says nothing else.
 
         16 hexadecimal digits, others for every spend, so that two receipts of one data set cannot
         be matched by them.
         """
         ...
 
-    def conclude(self, *, released: bool) -> None:
+    def conclude(self, *, released: bool, reason: str | None = None) -> None:
         """Write down how it ended, once. A refusal has spent its budget too.
+
+        Parameters
+        ----------
+        released : bool
+        reason : str, optional
+            Of a refusal: `Refusal.why`, a sentence made of public numbers.
 
         Raises
         ------
@@ -62,7 +68,7 @@ class Ledger(Protocol):
 
     @abc.abstractmethod
     def history(self) -> History:
-        """Everything known at this moment; what follows from it fits together."""
+        """Return everything known at this moment, as one consistent state."""
         ...
 
     @property
@@ -76,28 +82,28 @@ class Ledger(Protocol):
         return self.history().entries
 
     def spends(self) -> list[Spend]:
-        """What each of them costs, as `composition` adds it up; oldest first."""
+        """Return what each spend costs, as `composition` adds it up; oldest first."""
         return self.history().spends
 
     def total(self, delta: float | None = None) -> Budget | None:
-        """What all spends cost together, by `composition.total`; None if there are none.
+        """Compute what all spends cost together, by `composition.total`; None if there are none.
 
         Converted at `delta`, by default the cap's, without a cap the sum of all deltas. Proved for
-        plans that were all made before the first result; see `Standing.total_in_words`.
+        plans that were all made before the first result; see `LedgerStanding.total_in_words`.
         """
         return self.history().total(delta)
 
-    def standing(self) -> Standing:
-        """Total, cap, and what is left."""
+    def standing(self) -> LedgerStanding:
+        """Compute the total, the cap, and what is left."""
         return self.history().standing()
 
     def export(self) -> list[dict[str, Any]]:
-        """One dict per spend, oldest first: what, when, how it ended and what that means."""
+        """Return one dict per spend, oldest first: what, when, how it ended and what that means."""
         return self.history().export()
 
 
 class Book(Protocol):
-    """A place that holds the ledgers of many data sets."""
+    """The ledgers of many data sets."""
 
     @abc.abstractmethod
     def open(
@@ -110,7 +116,7 @@ class Book(Protocol):
         n_rows: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> Ledger:
-        """The ledger of a data set, begun if there is none.
+        """Return the ledger of a data set; make one if there is none.
 
         Parameters
         ----------
@@ -119,42 +125,43 @@ class Book(Protocol):
             set. The book keeps only its HMAC-SHA256 under a random salt of its own. (Label, rows
             and columns are kept as they are.)
         cap : Budget, optional
-            The most that all spends together may cost. The first cap given stays and holds for
-            everybody from then on, also for those who give none; another one is refused.
+            The most that all spends together may cost. The first cap given stays. It holds for
+            all callers from then on, also for those who give none; another cap is refused.
         cap_unit : {"row", "person"}
             What the cap protects. Under a cap for persons, releases for rows are not allowed;
             under one for rows, releases for persons count in full.
         label : str, optional
             What people call the data set. The last one counts.
         n_rows : int, optional
-            How many rows it has, and
+            How many rows it has.
         columns : sequence of str, optional
-            what they are called: by these `look_alikes` finds other states of the same table.
+            Names of its columns. With `n_rows`, `look_alikes` finds other states of the same table
+            by them.
         """
         ...
 
     @abc.abstractmethod
     def find(self, fingerprint: str) -> Ledger | None:
-        """The ledger of a data set, or None if there is none; nothing is begun."""
+        """Return the ledger of a data set; None if there is none."""
         ...
 
     @abc.abstractmethod
     def histories(self) -> list[History]:
-        """What is known of every data set, in the order in which they came."""
+        """Return what is known of every data set, in the order in which they were opened first."""
         ...
 
     def look_alikes(self, ledger: Ledger) -> list[LookAlike]:
-        """Other accounts, spent on or capped, that may be about the same people as this one.
+        """Find other accounts, spent on or capped, that may be about the same people as this one.
 
-        One changed byte makes another data set, with an account of its own that has nothing in
-        it. A front door asks here before the first release from one, and tells the curator.
+        One changed byte makes another data set, with an empty account of its own. A front door
+        asks here before the first release from it, and warns the curator.
         """
         return ledger.history().look_alikes(self.histories())
 
-    def standings(self) -> list[Standing]:
-        """Where every data set stands, in the order in which they came."""
+    def standings(self) -> list[LedgerStanding]:
+        """Return the standing of every data set, in the order of `histories`."""
         return [history.standing() for history in self.histories()]
 
     def export(self) -> list[dict[str, Any]]:
-        """One dict per spend, whatever its data set, oldest first."""
+        """Return one dict per spend of all data sets, oldest first."""
         return exported(self.histories())

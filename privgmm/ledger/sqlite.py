@@ -1,16 +1,16 @@
-"""Ledgers that outlive the process: one SQLite file, safe against crashes and races.
+"""Ledgers that outlast the process: one SQLite file, safe against crashes and races.
 
-`release` tells a ledger of a spend before noise is drawn. That intent is on the disk before the
+`release` writes a spend into a ledger before noise is drawn. That intent is on the disk when the
 call returns, so a crash or a power cut after it loses no spend: one that never finished counts like
 any other.
 
-The file keeps an honest account for honest people. It does not stop whoever may write to it: they
-can edit or remove it, open another one, or release without any. It is made for its owner alone
-(mode 0600), and neither it nor what SQLite keeps beside it may be a link to somewhere else.
+The file keeps an honest account for honest people. It does not stop a person who may write to it:
+they can edit or remove it, open another one, or release without any. It is made readable for its
+owner alone (mode 0600). Neither the file nor those that SQLite keeps next to it may be links.
 
 The module goes from the whole to the parts: the book (a file), the ledger (one data set in it), the
-intent (one spend in that); then how they are read, and how the file stays whole when processes race
-or die.
+intent (one spend in that); then how they are read, and how the file stays intact when processes
+race or die.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LEDGER_VARIABLE = "PRIVGMM_LEDGER"
 
 
 def default_path() -> Path:
-    """Where a user's ledger lives unless told otherwise; the same for every front door.
+    """Return the path of the user's ledger; every front door uses it by default.
 
     What the environment variable PRIVGMM_LEDGER names; else ``privgmm/ledger.sqlite`` in the
     user's folder for data: $XDG_DATA_HOME or ~/.local/share, on Windows %LOCALAPPDATA%.
@@ -97,9 +97,9 @@ class SQLiteBook(Book):
     Parameters
     ----------
     path : path, optional
-        The file. `open` makes it if there is none; to look into a file that is not there is an
-        error. None is the user's own, at `default_path`: before the first release it is not there,
-        which reads as an empty book, and `open` makes its folder too.
+        The file. `open` makes it if there is none; to read a file that is not there is an error.
+        None is the user's own, at `default_path`: while it is not there it reads as an empty book,
+        and `open` makes its folder too.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -121,7 +121,7 @@ class SQLiteBook(Book):
         n_rows: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> SQLiteLedger:
-        """The ledger of a data set, begun if there is none."""
+        """Return the ledger of a data set; make one if there is none."""
         path = _with_folder(self._path) if self._is_usual else self._path
         return SQLiteLedger(
             path,
@@ -134,7 +134,7 @@ class SQLiteBook(Book):
         )
 
     def find(self, fingerprint: str) -> SQLiteLedger | None:
-        """The ledger of a data set, or None if there is none; nothing is begun."""
+        """Return the ledger of a data set; None if there is none."""
         if self._is_empty():
             return None
         with _transaction(self._path, "DEFERRED") as database:
@@ -142,7 +142,7 @@ class SQLiteBook(Book):
         return SQLiteLedger(self._path, fingerprint) if known else None
 
     def histories(self) -> list[History]:
-        """What is known of every data set, in the order in which they came."""
+        """Return what is known of every data set, in the order in which they were opened first."""
         if self._is_empty():
             return []
         with _transaction(self._path, "DEFERRED") as database:
@@ -170,19 +170,19 @@ class SQLiteLedger(Ledger):
     fingerprint : str
         From `file_fingerprint` or `content_fingerprint`, or any name that stands for the data
         set. The file keeps only its HMAC-SHA256 under a random salt of its own, so the accounts
-        of two files cannot be matched and no fingerprint can be read off. Whoever has the file
-        can try out data and names they think of, since the salt is in it; and times, labels and
-        shapes are kept as they are.
+        of two files cannot be matched and no fingerprint can be read off. The salt is in the file:
+        a person who has it can test whether data or a name they think of is in it. Times, labels
+        and shapes are kept as they are.
     cap : Budget, optional
-        The most that all spends together may cost. The first cap given is kept in the file and
+        The most that all spends together may cost. The first cap given is kept in the file. It
         holds for every process from then on, also for those that give none; another value is
-        refused. `composition` says how spends are added. Set it before the first release: a
-        cap chosen in view of releases is not covered by that argument.
+        refused. `composition` says how spends are added. Set the cap before the first release: its
+        proof does not cover a cap chosen in view of releases.
     cap_unit : {"row", "person"}
         What the cap protects. Under a cap for persons, releases for rows are not allowed; under
         one for rows, releases for persons count in full.
     label : str, optional
-        What people call the data set, to be read in lists; kept as it is. The last one counts.
+        What people call the data set, for lists; kept as it is. The last one counts.
     n_rows, columns : int and sequence of str, optional
         Its shape, by which `Book.look_alikes` finds other states of the same table.
     """
@@ -230,7 +230,7 @@ class SQLiteLedger(Ledger):
         return self._path
 
     def history(self) -> History:
-        """Everything known at this moment."""
+        """Return everything known at this moment."""
         with _transaction(self._path, "DEFERRED") as database:
             return self._read(database)
 
@@ -290,14 +290,14 @@ class SQLiteIntent:
     mark: str
     _path: Path = dataclasses.field(repr=False)
 
-    def conclude(self, *, released: bool) -> None:
+    def conclude(self, *, released: bool, reason: str | None = None) -> None:
         """Write down how it ended, once."""
         with _transaction(self._path, "IMMEDIATE") as database:
             for row in _rows(database, "spends", mark=self.mark):
-                ended = _entry(row).ended(released=released)
+                ended = _entry(row).ended(released=released, reason=reason)
                 database.execute(
-                    "UPDATE spends SET released = ?, concluded = ? WHERE mark = ?",
-                    (int(released), ended.concluded, self.mark),
+                    "UPDATE spends SET released = ?, reason = ?, concluded = ? WHERE mark = ?",
+                    (int(released), ended.reason, ended.concluded, self.mark),
                 )
                 return
         raise PrivGMMError(
@@ -315,7 +315,7 @@ def _account(database: sqlite3.Connection, fingerprint: str) -> str:
 
 
 def _histories(database: sqlite3.Connection, **known: str) -> list[History]:
-    """What is known of all data sets in the file, or of the one with this account."""
+    """Read what is known of all data sets in the file, or of the one with this account."""
     entries: dict[str, list[Entry]] = {}
     for row in _rows(database, "spends", **known):
         entries.setdefault(row["account"], []).append(_entry(row))
@@ -326,7 +326,7 @@ def _histories(database: sqlite3.Connection, **known: str) -> list[History]:
 
 
 def _accounts(database: sqlite3.Connection, **known: str) -> list[History]:
-    """The same without their entries."""
+    """Read the accounts in the file, or the one known, without their entries."""
     found = []
     for row in _rows(database, "accounts", **known):
         cap = measure = None
@@ -366,12 +366,13 @@ def _entry(row: sqlite3.Row) -> Entry:
         intended=row["intended"],
         concluded=row["concluded"],
         released=None if row["released"] is None else bool(row["released"]),
+        reason=row["reason"],
     )
 
 
 @functools.lru_cache(maxsize=256)
 def _sight(plan: str) -> Sight | None:
-    """What a plan that was written down lets an attacker see; None if it can no longer be read."""
+    """Return what a stored plan lets an attacker see; None if it can no longer be read."""
     try:
         return Plan.from_dict(json.loads(plan)).price().sight
     except PrivGMMError:
@@ -379,7 +380,7 @@ def _sight(plan: str) -> Sight | None:
 
 
 def _rows(database: sqlite3.Connection, table: str, **known: str) -> list[sqlite3.Row]:
-    """Rows of a table, oldest first: all of them, or those with a known value."""
+    """Read rows of a table, oldest first: all of them, or those with a known value."""
     where = "".join(f" WHERE {column} = ?" for column in known)
     query = f"SELECT * FROM {table}{where} ORDER BY rowid"
     return database.execute(query, tuple(known.values())).fetchall()
@@ -387,9 +388,10 @@ def _rows(database: sqlite3.Connection, table: str, **known: str) -> list[sqlite
 
 # -------------------------------------------------------------------------------- the file
 
-_VERSION = 3
-_OLDER = 2
+_VERSION = 4
+"""Format of the file, kept in SQLite's ``user_version``; it grows with every change of tables."""
 _WAIT_SECONDS = 60.0
+"""How long to wait for another process that writes; a write takes milliseconds."""
 _TABLES = (
     "CREATE TABLE salt (value BLOB NOT NULL)",
     """CREATE TABLE accounts (
@@ -402,7 +404,7 @@ _TABLES = (
         mark TEXT NOT NULL UNIQUE, account TEXT NOT NULL REFERENCES accounts,
         method TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, unit TEXT NOT NULL,
         shortfall REAL NOT NULL, curve BLOB, plan TEXT NOT NULL, seeded INTEGER NOT NULL,
-        intended TEXT NOT NULL, concluded TEXT, released INTEGER)""",
+        intended TEXT NOT NULL, concluded TEXT, released INTEGER, reason TEXT)""",
     "CREATE INDEX spends_of ON spends (account)",
     """CREATE TRIGGER spends_stay BEFORE DELETE ON spends
         BEGIN SELECT RAISE(ABORT, 'a spend cannot be taken back'); END""",
@@ -416,22 +418,26 @@ _TABLES = (
 )
 
 
-_SINCE_OLDER = (
-    "ALTER TABLE accounts ADD COLUMN n_rows INTEGER",
-    "ALTER TABLE accounts ADD COLUMN columns TEXT",
-)
-_BESIDE = ("", "-wal", "-shm", "-journal")
-"""What SQLite writes for one database, as endings of its name."""
+_SINCE = {
+    2: (
+        "ALTER TABLE accounts ADD COLUMN n_rows INTEGER",
+        "ALTER TABLE accounts ADD COLUMN columns TEXT",
+    ),
+    3: ("ALTER TABLE spends ADD COLUMN reason TEXT",),
+}
+"""For each older format what turns it into the next one; what it did not know stays unknown."""
+_FILES = ("", "-wal", "-shm", "-journal")
+"""Files that SQLite writes for one database, as endings of its name."""
 
 
 @contextlib.contextmanager
 def _transaction(
     path: Path, kind: Literal["DEFERRED", "IMMEDIATE"]
 ) -> Iterator[sqlite3.Connection]:
-    """All or nothing, on a connection of its own: nothing is shared between threads or forks.
+    """Run one transaction on a connection of its own: threads and forks share nothing.
 
     A DEFERRED one reads, and sees one state of the file throughout. An IMMEDIATE one writes, and
-    keeps every other writer out from the start.
+    locks out every other writer from the start.
     """
     name = _file_name(path)
     _claim(path)
@@ -478,11 +484,11 @@ def _file_name(path: Path) -> bytes:
 
 
 def _claim(path: Path) -> None:
-    """Refuse links, and make a file that is not there readable by its owner alone.
+    """Refuse links; make a missing file, readable by its owner alone.
 
-    SQLite gives what it writes beside the file the same rights.
+    SQLite gives the files that it writes next to it the same rights.
     """
-    for ending in _BESIDE:
+    for ending in _FILES:
         place = path.with_name(path.name + ending) if ending else path
         if place.is_symlink():
             raise InvalidInput(
@@ -495,7 +501,7 @@ def _claim(path: Path) -> None:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Make the tables if there are none; harmless when several processes do it at once."""
+    """Make the tables, or bring them up to date; safe when several processes do it at once."""
     if _version(database) == 0:
         tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and _version(database) == 0:
@@ -508,12 +514,13 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
             database.execute("INSERT INTO salt VALUES (?)", (secrets.token_bytes(32),))
             database.execute(f"PRAGMA user_version = {_VERSION}")
         database.execute("COMMIT")
-    if _version(database) == _OLDER:
+    if _version(database) in _SINCE:
         database.execute("BEGIN IMMEDIATE")
-        if _version(database) == _OLDER:
-            for statement in _SINCE_OLDER:
+        # asked again: another process may have done it while this one waited for the lock
+        while (older := _version(database)) in _SINCE:
+            for statement in _SINCE[older]:
                 database.execute(statement)
-            database.execute(f"PRAGMA user_version = {_VERSION}")
+            database.execute(f"PRAGMA user_version = {older + 1}")
         database.execute("COMMIT")
     if _version(database) != _VERSION:
         raise InvalidInput(
@@ -527,7 +534,10 @@ def _version(database: sqlite3.Connection) -> int:
 
 
 def _switch_to_wal(database: sqlite3.Connection) -> None:
-    """Readers and one writer side by side. Two switching at once may collide without waiting."""
+    """Let readers and one writer work at the same time.
+
+    SQLite does not wait where two processes switch at once, so this tries again.
+    """
     deadline = time.monotonic() + _WAIT_SECONDS
     while True:
         try:

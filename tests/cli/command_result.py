@@ -1,4 +1,4 @@
-"""What a command said, for tests that call the command line inside the process."""
+"""Hold what a command printed, for tests that call the command line inside the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CommandResult:
         self.code, self.out, self.err = code, out, err
 
     def json(self) -> Any:
-        """Standard output as JSON that every parser reads."""
+        """Read standard output as JSON that every parser accepts."""
         return json.loads(self.out, parse_constant=_refuse)
 
 

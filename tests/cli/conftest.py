@@ -1,4 +1,4 @@
-"""What the tests of the command share."""
+"""Give the tests of the command a ledger."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ledger of the test's own, which is not there yet."""
+    """Name a ledger for one test; the file is not there yet."""
     path = tmp_path / "ledger.sqlite"
     monkeypatch.setenv("PRIVGMM_LEDGER", str(path))
     return path

@@ -116,4 +116,4 @@ def test_a_seeded_receipt_does_not_verify(run: Any, people: Path, tmp_path: Path
     assert run("release", people, *ORDER, "--seed", 1, "--out", out).code == 0
     told = run("verify", out)
     assert told.code == 1
-    assert "NOT private" in told.out
+    assert "NOT differentially private" in told.out

@@ -19,7 +19,7 @@ from privgmm.cli.files import NewFile, output
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.ledger.sqlite import SQLiteBook, SQLiteIntent
 from privgmm.records.receipt import verify_receipt
-from privgmm.release import release
+from privgmm.releases import release
 
 ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
 ORDER += ["--method", "lifted"]
@@ -154,7 +154,7 @@ needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/
 
 @needs_full
 def test_real_full_and_closed_outputs(data: Path, ledger: Path) -> None:
-    """From outside: standard output is a full device; then a reader who has left."""
+    """From outside: standard output is a full device; then a pipe that its reader has closed."""
     order = [sys.executable, "-m", "privgmm", "release", str(data), *ORDER]
     with Path("/dev/full").open("w") as device:
         done = subprocess.run(order, stdout=device, stderr=subprocess.PIPE, text=True, check=False)

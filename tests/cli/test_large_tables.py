@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import LocalCluster
 
-from privgmm.cli import files
 from privgmm.cli import release as release_command
+from privgmm.cli import terminal
 from privgmm.data.engines import Step
 from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.mixture import Mixture
@@ -96,9 +96,9 @@ def test_what_cannot_be_is_said_and_nothing_is_spent(
 def test_steps_are_shown_with_rate_and_time_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert files.progress_lines() is None, "nobody watches"
+    assert terminal.progress_lines() is None, "nobody watches"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    show = files.progress_lines()
+    show = terminal.progress_lines()
     assert show is not None
     show(Step("sketching", 25_000, 100_000, "rows", 10.0))
     assert (

@@ -18,6 +18,7 @@ from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.methods.plan import Plan
 from privgmm.privacy.composition import total
 from privgmm.records.receipt import verify_receipt
+from privgmm.stages.agreement.stage import DISAGREEMENT
 
 ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
 ORDER += ["--method", "lifted"]
@@ -26,7 +27,7 @@ BOTH = ["--columns", "u,v"]
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two columns of numbers, and who each row belongs to: two rows per person."""
+    """Write two columns of numbers, and which person each row belongs to: two rows per person."""
     path = tmp_path_factory.mktemp("people") / "people.csv"
     rows = np.random.default_rng(0).normal(size=(12_000, 2))
     lines = ["u,v,name", *(f"{u!r},{v!r},p{i // 2}" for i, (u, v) in enumerate(rows.tolist()))]
@@ -83,8 +84,10 @@ def test_a_refusal_is_in_the_ledger_with_its_reason(run: Any, ledger: Path, tmp_
     assert done.code == 3
     (spend,) = SQLiteBook(ledger).export()
     assert spend["released"] is False
-    assert spend["meaning"].startswith("refused: the blocks did not agree")
-    assert "refused: the blocks did not agree" in run("ledger").out
+    assert spend["reason"] == DISAGREEMENT
+    assert f"refused: the budget is spent although nothing is published. {DISAGREEMENT}" in (
+        run("ledger").out
+    )
     assert json.loads(done.out)["ledger"]["mark"] == spend["mark"]
 
 
@@ -245,7 +248,7 @@ def test_groups_of_any_kind(run: Any, ledger: Path, tmp_path: Path) -> None:
     path.write_text("who\n1\n2\n")
     assert "left" in run("release", path, *ORDER, "--groups", "who").err
     assert "file" in run("release", "old_faithful", *ORDER, "--groups", "eruptions").err
-    # two rows per person: too few persons for so many blocks
+    # two rows per person: too few persons for this number of blocks
     few = run("release", tmp_path / "numbered.csv", "--k", 1, "--alpha", 1, "--blocks", 9999)
     assert few.code == 2
 

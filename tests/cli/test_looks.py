@@ -1,4 +1,4 @@
-"""Looks at a receipt that cost nothing: the same for everybody, from the file alone."""
+"""Commands that use a receipt cost nothing and give everyone the same, from the file alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from privgmm.records.receipt import (
     sketch_of,
     verify_receipt,
 )
-from privgmm.release import release
+from privgmm.releases import release
 from privgmm.stages.standard_errors import StandardErrors
 from tests.records.test_receipt import RECEIPT, RESULTS
 
@@ -58,7 +58,7 @@ def test_a_receipt_holds_sketch_and_standard_errors(receipt: dict[str, Any]) -> 
     assert receipt["misfit"] < 5
 
 
-def test_everybody_gets_the_same_fit(run: Any, file: Path, receipt: dict[str, Any]) -> None:
+def test_everyone_gets_the_same_fit(run: Any, file: Path, receipt: dict[str, Any]) -> None:
     first, again = (run("fit", file, "--k", 2, "--json").json() for _ in range(2))
     assert first == again
     sketch = sketch_of(receipt)
@@ -105,7 +105,7 @@ def test_pictures_of_one_column_and_of_two(
     assert "http" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert "<script src" not in page
     assert receipt["guarantee"]["words"] in page
-    assert "not looked at" in page
+    assert "were not measured" in page
     again = run("picture", file, "--out", out, *chosen)
     assert again.code == 2
     assert "exists" in again.err
@@ -143,7 +143,7 @@ def test_a_seeded_sketch_is_shown_as_such(
     path.write_text(receipt_text(make_receipt(result)))
     done = run("fit", path, "--k", 1)
     assert done.code == 0
-    assert "NOT a private release" in done.err
+    assert "a demonstration, NOT differentially private" in done.err
 
 
 def test_the_notebook_of_a_bundle_goes_on_from_the_sketch(
@@ -169,7 +169,7 @@ def test_the_notebook_of_a_bundle_goes_on_from_the_sketch(
 
 
 def test_a_forged_sketch_is_noticed(receipt: dict[str, Any]) -> None:
-    """As it came with the hash made to fit: other sizes, other numbers that are none."""
+    """The hash is made to fit; sizes and numbers are wrong or missing."""
     from privgmm.records.receipt import _digest
 
     def verdict(**changes: Any) -> tuple[str, ...]:
@@ -181,7 +181,9 @@ def test_a_forged_sketch_is_noticed(receipt: dict[str, Any]) -> None:
     assert "not valid" in verdict(sketch={**sketch, "values": "AAAA"})[0]
     assert "not valid" in verdict(sketch={**sketch, "noise": []})[0]
     assert "not valid" in verdict(sketch={**sketch, "n_rows": 0})[0]
-    assert "not written as" in verdict(sketch={**sketch, "rows": [[1.0, 2.0]]})[0]
+    assert 'unknown fields: "rows"' in verdict(sketch={**sketch, "rows": [[1.0, 2.0]]})[0]
+    hidden = {**sketch["frame"], "rows": [[1.0, 2.0]]}
+    assert "not written as" in verdict(sketch={**sketch, "frame": hidden})[0]
     assert (
         "not of the mixture's size"
         in verdict(
@@ -205,7 +207,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_release_chooses_the_number_of_components(run: Any, table: Path, tmp_path: Path) -> None:
-    """What was tried is shown, and written into the receipt, which tells the same story."""
+    """What was tried is shown and written into the receipt; both agree."""
     out = tmp_path / "auto.json"
     common = ("--k", "auto", "--max-components", 3, "--epsilon", 2, "--no-ledger")
     done = run("release", table, *common, "--out", out)
@@ -230,12 +232,13 @@ def test_release_chooses_the_number_of_components(run: Any, table: Path, tmp_pat
 def test_an_open_number_of_components_needs_a_sketch(run: Any, table: Path) -> None:
     done = run("release", table, "--k", "auto", "--method", "lifted", "--no-ledger")
     assert done.code == 2
-    assert "needs a method that publishes a sketch" in done.err
+    assert "which publishes no sketch to choose it from" in done.err
+    assert "use method 'sketch'" in done.err
     assert run("release", table, "--k", "some", "--no-ledger").code == 2
 
 
 def test_a_changed_choice_is_noticed(receipt: dict[str, Any]) -> None:
-    """The plan of this receipt fixed the number: a choice beside it contradicts the plan."""
+    """The plan of this receipt fixed the number: a choice contradicts the plan."""
     sketch = sketch_of(receipt)
     assert sketch is not None
     added = {**receipt, "choice": sketch.choice(2).to_dict()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import subprocess
@@ -24,25 +23,25 @@ from privgmm.cli import release as release_command
 from privgmm.cli.main import main
 from privgmm.cli.source import load_source
 from privgmm.data.fingerprint import file_fingerprint
+from privgmm.errors import InvalidInput, Wording
 from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.methods import registry
-from privgmm.methods.lifted import LiftedMethod
+from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import rows_for
 from privgmm.records.receipt import verify_receipt
-from privgmm.release import release
-from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.releases import CuratorView, release
+from privgmm.stages.agreement.stage import Agreement
 
 TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 1.0]], [np.eye(2), 2 * np.eye(2)])
 OPTIONS = ["--k", "2", "--epsilon", "8", "--delta", "1e-5"]
 KNOBS = ["--alpha", "1", "--blocks", "100"]
-FORGIVE = ["--forgiving"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table, a mixture and two Gaussians as files."""
+    """Write a table, a mixture and two Gaussians as files."""
     here = tmp_path_factory.mktemp("cli")
     rows = TRUTH.sample(25_000, rng=0)
     named = np.column_stack([rows, np.arange(len(rows))])
@@ -67,7 +66,7 @@ def test_release_writes_a_receipt_that_samples_and_compares(
     )
     assert done.code == 0, done.err
     assert "released" in done.out
-    assert "NOT a private release" in done.err
+    assert "a demonstration, NOT differentially private" in done.err
     assert verify_receipt(receipt.read_bytes()).intact
     written = json.loads(receipt.read_text())
     assert written["released"]
@@ -154,8 +153,6 @@ def test_nothing_is_spent_where_the_answer_could_not_be_kept(
         ["--blocks", "4"],
         ["--blocks", "1000000000000"],
         ["--alpha", "2", "--method", "tight"],
-        ["--forgiving", "--method", "tight"],
-        ["--forgiving", "--alpha", "1", "--blocks", "100"],
         ["--alpha", "1", "--blocks", "4"],
         ["--alpha", "1", "--blocks", "1000000000000"],
         ["--alpha", "nan", "--blocks", "100"],
@@ -185,7 +182,7 @@ def test_bad_options_are_one_line_and_cost_nothing(
 
 @pytest.mark.parametrize("knob", [KNOBS[:2], KNOBS[2:]], ids=["alpha", "blocks"])
 def test_one_knob_is_enough(run: Any, folder: Path, knob: list[str]) -> None:
-    """The method chooses the other one, as it does for everybody who asks."""
+    """The method chooses the other one, as for every other request."""
     done = run(
         *("release", folder / "data.csv", *OPTIONS, *knob, "--columns", "u,v"),
         *("--seed", 0, "--no-ledger"),
@@ -194,14 +191,14 @@ def test_one_knob_is_enough(run: Any, folder: Path, knob: list[str]) -> None:
     plan = Plan.from_dict(done.json()["plan"])
     name, value = {"--alpha": "alpha", "--blocks": "n_blocks"}[knob[0]], float(knob[1])
     asked = PlanRequest(n_components=2, n_features=2, n_rows=25_000, epsilon=8.0, delta=1e-5)
-    assert getattr(plan, name) == value
+    assert getattr(plan.stage(Agreement), name) == value
     assert plan == plan_for(asked.but(**{name: int(value) if name == "n_blocks" else value})).plan
 
 
-def test_too_few_rows_are_told_before_anything_is_spent(
+def test_too_few_rows_are_reported_before_anything_is_spent(
     run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the words that everybody hears who asks for that plan."""
+    """In the words of the plan's shortage, with options instead of arguments."""
     monkeypatch.setattr(release_command, "release", None)
     asked = PlanRequest(n_components=2, n_features=2, n_rows=25_000, epsilon=8.0, delta=1e-5)
     for order, request in (
@@ -213,7 +210,8 @@ def test_too_few_rows_are_told_before_anything_is_spent(
         assert done.code == 2
         shortage = plan_for(request).shortage
         assert shortage
-        assert done.err == f"privgmm: {shortage}\n"
+        wording = Wording({"alpha": "--alpha", "n_blocks": "--blocks", "epsilon": "--epsilon"})
+        assert done.err == f"privgmm: {shortage.worded(wording)}\n"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +226,7 @@ def test_too_few_rows_are_told_before_anything_is_spent(
     ],
     ids=lambda order: order[0],
 )
-def test_a_missing_folder_is_told_by_its_name(run: Any, tmp_path: Path, order: list[str]) -> None:
+def test_a_missing_folder_is_named(run: Any, tmp_path: Path, order: list[str]) -> None:
     lost = tmp_path / "nowhere" / "file.json"
     done = run(*(str(lost) if part == "{}" else part for part in order))
     assert done.code == 2
@@ -240,16 +238,11 @@ def test_a_missing_folder_is_told_by_its_name(run: Any, tmp_path: Path, order: l
 
 @pytest.fixture
 def newcomer() -> Iterator[str]:
-    """A method that the package has never heard of, for as long as a test runs."""
+    """Register a method that the package does not know, for as long as a test runs."""
 
     class Newcomer(LiftedMethod):
         name = "newcomer"
         sentence = "comes late, and is offered everywhere"
-        takes_forgiving = False
-
-        def calibrated(self, request: PlanRequest, refinement: Refinement | None) -> Plan:
-            found = super().calibrated(request, refinement)
-            return dataclasses.replace(found, method=self.name)
 
     registry.register(Newcomer())
     yield Newcomer.name
@@ -260,23 +253,19 @@ def test_a_method_that_comes_later_is_offered(run: Any, folder: Path, newcomer: 
     plan = run("plan", "--k", 1, "--d", 1, "--json").json()
     assert list(plan["rows_needed"]) == list(registry.names())
     assert plan["rows_needed"][newcomer] == plan["rows_needed"]["lifted"]
-    words = run("plan", "--k", 1, "--d", 1, *FORGIVE)
-    assert f"  {newcomer} " in words.out
-    assert "well separated, lifted forgiving" in words.out
+    assert f"  {newcomer} " in run("plan", "--k", 1, "--d", 1).out
     order = ("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", "--method", newcomer)
     done = run(*order, *KNOBS, "--seed", 0)
     assert done.code == 0, done.err
     assert done.json()["plan"]["method"] == newcomer
-    assert f"not known to method {newcomer!r}" in run(*order, *FORGIVE).err
 
 
-def test_the_help_tells_of_every_method(newcomer: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_lists_every_method(newcomer: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["release", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     for method in registry.all_methods():
         assert f"{method.name}: {method.sentence}" in said
-    assert "(methods: lifted): components near each other" in said
 
 
 # --------------------------------------------------------------- the file is read once
@@ -380,6 +369,26 @@ def test_plan_answers_what_if(run: Any) -> None:
     assert "chance of a release  0.0%" in words.out
 
 
+def test_a_plan_may_leave_the_number_of_components_open(run: Any) -> None:
+    order = ("plan", "--k", "auto", "--max-components", 3, "--d", 2)
+    answer = run(*order, "--json").json()
+    assert (answer["n_components"], answer["choose_components"]) == (3, True)
+    # no other method publishes a sketch to choose from
+    assert list(answer["rows_needed"]) == ["sketch"]
+    assert "Rows needed for up to 3 components in 2 dimensions" in run(*order).out
+
+
+def test_errors_name_options(run: Any) -> None:
+    for order, words in (
+        (("release", "old_faithful", "--k", 2, "--epsilon", -1), "--epsilon must be positive"),
+        (("release", "old_faithful", "--k", "auto", "--method", "tight"), "--k must be a number"),
+        (("plan", "--k", 2, "--d", 2, "--alpha", 2), "--alpha must be at most 1 for method"),
+    ):
+        done = run(*order)
+        assert done.code == 2
+        assert done.err.startswith(f"privgmm: {words}")
+
+
 def test_audit_says_what_failed(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def audit(passed: bool) -> Any:
         def run_audit(*, thorough: bool, rng: int, progress: Any) -> Report:
@@ -464,23 +473,6 @@ def test_mixtures_of_very_different_scales_are_compared(
 # ------------------------------------------------------------------------ real data
 
 
-def test_a_forgiving_plan_is_asked_for(run: Any, folder: Path, tmp_path: Path) -> None:
-    plain, kind = (
-        run("plan", "--k", 1, "--d", 1, "--json", *more).json() for more in ([], FORGIVE)
-    )
-    assert kind["forgiving"]
-    assert kind["rows_needed"]["lifted"] > plain["rows_needed"]["lifted"]
-    assert kind["rows_needed"]["tight"] == plain["rows_needed"]["tight"]
-    assert "lifted forgiving" in run("plan", "--k", 1, "--d", 1, *FORGIVE).out
-    out = tmp_path / "receipt.json"
-    order = ("release", folder / "data.csv", "--columns", "u", "--k", 1, "--epsilon", 8, *FORGIVE)
-    assert run(*order, "--seed", 0, "--out", out).code == 0
-    plan = Plan.from_dict(json.loads(out.read_text())["plan"])
-    assert plan.budget.covers(plan.spent())
-    assert "forgiving is for what the method chooses" in run(*order, *KNOBS).err
-    assert "not known to method 'tight'" in run(*order, "--method", "tight").err
-
-
 @pytest.fixture(scope="module")
 def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two groups recorded in whole numbers, coarse against their spread."""
@@ -528,9 +520,69 @@ def test_a_hint_is_given_on_request_only(run: Any, folder: Path) -> None:
     order = (*order, "--method", "lifted")
     plain, asked = run(*order, "--epsilon", 1), run(*order, "--epsilon", 1, "--hint")
     assert plain.code == asked.code == 3
-    assert "NOT private" not in plain.err.replace("NOT a private", "")
-    assert "for the holder of the data only, NOT private" in asked.err
+    assert "CONFIDENTIAL" not in plain.err
+    assert "CONFIDENTIAL, for the holder of the data only: " in asked.err
     assert "k = 2" in asked.err
+
+
+@pytest.fixture
+def scattered(tmp_path: Path) -> Path:
+    """Few rows, whose first column spreads evenly over 60 orders of magnitude."""
+    rng = np.random.default_rng(0)
+    wild = rng.choice([-1.0, 1.0], 2_000) * 10 ** rng.uniform(-30, 30, 2_000)
+    path = tmp_path / "scattered.csv"
+    rows = np.column_stack([wild, rng.normal(size=2_000)])
+    np.savetxt(path, rows, delimiter=",", header="u,v", comments="")
+    return path
+
+
+def test_a_refusal_of_the_default_method_is_explained(
+    run: Any, scattered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no blocks vote: the frame of few rows is made of histograms."""
+    monkeypatch.setenv("PRIVGMM_LEDGER", str(tmp_path / "ledger.sqlite"))
+    done = run("release", scattered, "--k", 2, "--hint", "--out", tmp_path / "r.json")
+    assert done.code == 3, done.err
+    why = "In column 'u' no difference between rows is common enough to outweigh the noise."
+    assert f"refused. {why} The budget of" in done.err
+    assert "CONFIDENTIAL, for the holder of the data only: Column 1: " in done.err
+    (spend,) = SQLiteBook().export()
+    assert (spend["released"], spend["reason"]) == (False, why)
+    assert f"refused: the budget is spent although nothing is published. {why}" in run("ledger").out
+    assert "CONFIDENTIAL" not in run("release", scattered, "--k", 2).err
+
+
+def test_what_fails_after_the_spend_does_not_hide_how_it_ended(
+    run: Any, folder: Path, scattered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2 would say that nothing was spent."""
+
+    def broken(*_: object) -> str:
+        raise InvalidInput("no words for it")
+
+    monkeypatch.setattr(CuratorView, "hint", broken)
+    done = run("release", scattered, "--k", 2, "--hint")
+    assert done.code == 3
+    assert "the hint failed: no words for it" in done.err
+    monkeypatch.setattr(release_command, "_report", broken)
+    done = run("release", folder / "data.csv", *OPTIONS, "--out", tmp_path / "r.json")
+    assert done.code == 0
+    assert "the report failed: no words for it" in done.err
+    assert verify_receipt((tmp_path / "r.json").read_bytes()).ok
+
+
+def test_covariances_of_a_release_are_chosen(run: Any, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tied.json"
+    order = ("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", "--seed", 0)
+    done = run(*order, "--covariance-type", "tied", "--out", out, "--json")
+    assert done.code == 0, done.err
+    assert done.json()["covariance_type"] == "tied"
+    first, second = json.loads(out.read_text())["mixture"]["covariances"]
+    assert first == second
+    assert run(*order, "--covariance-type", "round").code == 2
+    none = run(*order, "--covariance-type", "tied", "--method", "tight")
+    assert none.code == 2
+    assert "--covariance-type must be 'full' for method 'tight'" in none.err
 
 
 # ------------------------------------------------------------------------ malformed input

@@ -78,7 +78,7 @@ class Piped:
 
 
 @pytest.mark.usefixtures("ledger")
-def test_what_was_read_is_told_and_written_down(run: Any, people: Path, tmp_path: Path) -> None:
+def test_what_was_read_is_shown_and_written_down(run: Any, people: Path, tmp_path: Path) -> None:
     out, zipped = tmp_path / "r.json", tmp_path / "b.zip"
     done = run("release", people, *ORDER, "--out", out, "--bundle", zipped, "--json")
     assert done.code == 0, done.err
@@ -202,7 +202,7 @@ def test_columns_that_number_people_are_pointed_out(
 
 
 def test_columns_given_twice_add_up(run: Any, tmp_path: Path, people: Path) -> None:
-    """The last one won, and the budget was spent on half of what was asked for."""
+    """Both count: to take only the last would spend the budget on half of what was asked for."""
     done = run("release", people, *ORDER, "--columns", "v", "--columns", "u", "--seed", 0)
     assert done.code == 0, done.err
     assert done.json()["columns"] == ["v", "u"]
@@ -242,7 +242,7 @@ def test_what_is_meant_twice_is_asked_again(run: Any, people: Path, twice: list[
         ("--out", "no/such/r.json", "there is no folder 'no/such'; make it first"),
         ("--bundle", "no/such/b.zip", "there is no folder 'no/such'; make it first"),
         ("--bundle", "-", "--bundle must be a file"),
-        ("--blocks", "1000000000", "n_blocks must be at most"),
+        ("--blocks", "1000000000", "--blocks must be at most"),
     ],
 )
 def test_words_are_answered_in_words(
@@ -308,7 +308,7 @@ def test_receipts_come_from_standard_input_too(
 def test_jitter_of_a_release_is_not_repeatable(
     run: Any, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a seeded run may ask NumPy's generator for it."""
+    """Only a seeded run may draw it from NumPy's generator."""
     seen = []
 
     def jittered(rows: Any, widths: Any, *, rng: Any) -> Any:
@@ -322,10 +322,10 @@ def test_jitter_of_a_release_is_not_repeatable(
     assert isinstance(seen[1], np.random.Generator)
 
 
-def test_weak_budgets_and_accounts_that_look_alike_are_told(
+def test_weak_budgets_and_accounts_that_look_alike_are_pointed_out(
     run: Any, people: Path, ledger: Path
 ) -> None:
-    """One changed byte opens a fresh account: that it may be the same people is pointed out."""
+    """One changed byte opens a new account; the command says that it may be the same people."""
     weak = ["--k", "1", "--epsilon", "12", "--delta", "1e-3", "--alpha", "2", "--blocks", "60"]
     first = run("release", people, *weak)
     assert first.code == 0, first.err

@@ -17,7 +17,7 @@ from privgmm.ledger.protocol import Intent
 from privgmm.ledger.sqlite import SQLiteLedger
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import calibrate
-from privgmm.release import release
+from privgmm.releases import release
 
 __all__ = ["PLAN", "ROWS", "Watched", "children", "keep_releasing", "race", "spend_until_full"]
 
@@ -28,7 +28,7 @@ ROWS: Array = np.random.default_rng(5).standard_normal((33000, 1))
 
 
 class Watched(SQLiteLedger):
-    """Leaves a mark outside the ledger at the moment the noise may be drawn."""
+    """Leave a mark outside the ledger at the moment the noise may be drawn."""
 
     folder: Path
     last: int
@@ -62,7 +62,7 @@ def keep_releasing(path: Path, folder: Path) -> None:
 
 
 def spend_until_full(path: Path, folder: Path, cap: Budget) -> None:
-    """Release until the cap says no."""
+    """Release until the cap refuses."""
     ledger = watched(path, folder, cap)
     while True:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privgmm.release import release
+from privgmm.releases import release
 from tests.ledger.ledger_children import PLAN, ROWS
 
 __all__ = ["FIRST"]

@@ -1,4 +1,4 @@
-"""Traps for honest users: every one of them warns, before noise is drawn, and only once."""
+"""Common mistakes warn before noise is drawn, and only once."""
 
 from __future__ import annotations
 
@@ -12,24 +12,15 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-import privgmm
-from privgmm import (
-    MemoryLedger,
-    PrivacyWarning,
-    RepeatedSpend,
-    ScaledRows,
-    SeededRelease,
-    WeakBudget,
-    calibrate,
-    release,
-)
+from privgmm import MemoryLedger, PrivacyWarning, calibrate, errors, release
 from privgmm.arrays import Array
 from privgmm.budget import Budget, Unit, budget_warnings
+from privgmm.errors import RepeatedSpend, ScaledRows, SeededRelease, WeakBudget
 from privgmm.estimator import PrivateGaussianMixture
 from privgmm.ledger import cautions
 from privgmm.ledger.process import ProcessAccount
 from privgmm.privacy.composition import total
-from privgmm.release import prepare
+from privgmm.releases import prepare
 
 PLAN = calibrate(
     "lifted", epsilon=2.0, delta=1e-6, alpha=2.0, n_components=1, n_features=1, n_blocks=100
@@ -54,14 +45,13 @@ def make(**changes: Any) -> Any:
         "epsilon": 2.0,
         "alpha": 2.0,
         "n_blocks": 100,
-        "refine": False,
         "method": "lifted",
     }
     return PrivateGaussianMixture(1, **(options | changes))
 
 
 def told(act: Any) -> list[Warning]:
-    """The warnings that an action gives, each at a line of this file or of scikit-learn."""
+    """Return the warnings of an action, each at a line of this file or of scikit-learn."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         act()
@@ -93,12 +83,12 @@ def test_the_warning_points_at_the_line_of_the_caller(
         lambda: make(random_state=0).fit_predict(rows),
         lambda: release(rows, PLAN, rng=0),
     ):
-        for kinds_told in ({SeededRelease}, {SeededRelease, RepeatedSpend}):
+        for kinds_warned in ({SeededRelease}, {SeededRelease, RepeatedSpend}):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 act()
-            assert {found.category for found in caught} == kinds_told
-            # the line of the call itself, not of whoever called that
+            assert {found.category for found in caught} == kinds_warned
+            # the line of the call itself, not of the code that called that
             assert {found.lineno for found in caught} == {act.__code__.co_firstlineno}
             assert {found.filename for found in caught} == {__file__}
         monkeypatch.setattr(cautions, "PROCESS", ProcessAccount())
@@ -109,11 +99,11 @@ def test_seeded_survives_pickling_and_is_shown(rows: Array) -> None:
     assert (seeded.seeded_, private.seeded_) == (True, False)
     again = pickle.loads(pickle.dumps(seeded))
     assert again.seeded_
-    assert "NOT private" in repr(seeded)
-    assert "NOT private" in repr(again)
-    assert "NOT private" not in repr(private)
+    assert "NOT differentially private" in repr(seeded)
+    assert "NOT differentially private" in repr(again)
+    assert "NOT differentially private" not in repr(private)
     assert "seeded=True" in repr(seeded.outcome_)
-    assert "NOT private" in seeded.outcome_._repr_html_()
+    assert "NOT differentially private" in seeded.outcome_._repr_html_()
     # a refit without a seed takes it back
     assert not seeded.set_params(random_state=None).fit(rows).seeded_
 
@@ -243,7 +233,7 @@ def test_weak_budgets_warn(rows: Array) -> None:
 
 
 def test_the_package_itself_is_not_warned() -> None:
-    """Its rooms tell people in their own way: here one that releases from made-up rows."""
+    """The package's rooms show warnings in other ways: here one releases from generated rows."""
     code = compile("outcome = release(rows, plan, rng=0)", "film", "exec")
     names = {
         "__name__": "privgmm.dashboard.film.film_data",
@@ -259,4 +249,4 @@ def test_all_of_them_are_offered() -> None:
     for kind in (SeededRelease, RepeatedSpend, ScaledRows, WeakBudget):
         assert issubclass(kind, PrivacyWarning)
         assert issubclass(kind, UserWarning)
-        assert kind.__name__ in privgmm.__all__
+        assert kind.__name__ in errors.__all__

@@ -1,4 +1,4 @@
-"""What follows from a history: a cap's measure says what still fits, and that is so."""
+"""What a history says still fits a cap does fit, and nothing larger does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def an_entry(plan: Plan, number: int = 1) -> Entry:
 
 
 def fitting(plan: Plan, cap: Budget) -> int:
-    """How many spends of the plan fit, by the account alone."""
+    """Count the spends of the plan that fit, by the account alone."""
     spend = plan.price()
     measure = Measure.choose(cap, spend)
     return next(n for n in itertools.count() if not measure.admits([spend] * (n + 1)))
@@ -85,7 +85,7 @@ def test_the_measure_of_the_first_spend_is_kept(plan: Plan) -> None:
     assert History().admit(plan.price(), "row") is None
 
 
-def test_spends_of_several_data_sets_are_told_oldest_first(plan: Plan) -> None:
+def test_spends_of_several_data_sets_are_listed_oldest_first(plan: Plan) -> None:
     one = History("one", entries=(an_entry(plan, 1), an_entry(plan, 4)))
     other = History("other", "Other", entries=(an_entry(plan, 2), an_entry(plan, 3)))
     rows = exported([one, other])
@@ -100,5 +100,7 @@ def test_a_total_says_which_spends_had_a_seed(plan: Plan) -> None:
     mixed = History(entries=(private, seeded)).standing()
     assert (whole.seeded, mixed.seeded) == (0, 1)
     assert mixed.attacker.startswith(whole.attacker)
-    assert "1 of these had a seed, and whoever knows or guesses it" in mixed.attacker
+    assert (
+        "1 of these had a seed, and anyone who knows or guesses it can be certain" in mixed.attacker
+    )
     assert mixed.to_dict()["seeded"] == 1

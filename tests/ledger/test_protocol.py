@@ -24,7 +24,7 @@ from privgmm.ledger.memory import MemoryBook, MemoryLedger
 from privgmm.ledger.protocol import Book, Intent, Ledger
 from privgmm.ledger.sqlite import SQLiteBook, SQLiteLedger
 from privgmm.privacy.composition import Measure, added, total
-from privgmm.release import release
+from privgmm.releases import Refusal, release
 from tests.ledger.ledger_children import PLAN, ROWS
 
 SPEND = PLAN.price()
@@ -58,7 +58,7 @@ def book(request: pytest.FixtureRequest, tmp_path: Path) -> Book:
 
 
 def fitting(cap: Budget) -> int:
-    """How many spends of the plan fit, by the account alone."""
+    """Count the spends of the plan that fit, by the account alone."""
     measure = Measure.choose(cap, SPEND)
     return next(n for n in itertools.count() if not measure.admits([SPEND] * (n + 1)))
 
@@ -73,9 +73,10 @@ def test_an_intent_is_a_spend_until_it_is_concluded(make: MakesLedgers) -> None:
     first = ledger.intend(PLAN, seeded=True)
     second = ledger.intend(PLAN, seeded=False)
     assert [entry.released for entry in ledger.entries] == [None, None]
-    first.conclude(released=False)
+    first.conclude(released=False, reason="The noise was large.")
     assert [entry.number for entry in ledger.entries] == [first.number, second.number]
     assert [entry.released for entry in ledger.entries] == [False, None]
+    assert [entry.reason for entry in ledger.entries] == ["The noise was large.", None]
     assert [entry.verdict for entry in ledger.entries] == ["refused", "unfinished"]
     assert [entry.seeded for entry in ledger.entries] == [True, False]
     assert all(entry.method == PLAN.method for entry in ledger.entries)
@@ -96,6 +97,20 @@ def test_an_intent_is_concluded_once(make: MakesLedgers, released: bool) -> None
     assert ledger.entries == before
     other.conclude(released=True)
     assert ledger.entries[1].released is True
+
+
+def test_only_a_refusal_has_a_reason(make: MakesLedgers) -> None:
+    ledger = make()
+    intent, other = ledger.intend(PLAN, seeded=False), ledger.intend(PLAN, seeded=False)
+    with pytest.raises(InvalidInput, match="reason must be left out of a release"):
+        intent.conclude(released=True, reason="None was needed")
+    assert [entry.released for entry in ledger.entries] == [None, None]
+    intent.conclude(released=True)
+    # a ledger's caller need not know why
+    other.conclude(released=False)
+    assert [entry.reason for entry in ledger.entries] == [None, None]
+    meaning = ledger.entries[1].meaning
+    assert meaning == "refused: the budget is spent although nothing is published"
 
 
 def test_every_view_is_of_one_history(make: MakesLedgers) -> None:
@@ -214,11 +229,16 @@ def test_release_speaks_to_it(make: MakesLedgers) -> None:
         assert (entry.number, entry.mark) == (result.entry, result.mark)
     rows = ledger.export()
     assert rows[1]["epsilon"] == rows[0]["epsilon"]
-    assert "costs the same" in rows[1]["meaning"]
+    assert isinstance(refused.result, Refusal)
+    assert [row["reason"] for row in rows] == [None, refused.result.why]
+    assert rows[1]["meaning"].startswith("refused: the budget is spent although nothing is")
+    assert rows[1]["meaning"].endswith(refused.result.why)
 
 
-def test_a_ledger_that_cannot_be_told_the_end_does_not_take_the_result(make: MakesLedgers) -> None:
-    """The spend then counts as what it was when it was written down last."""
+def test_a_ledger_that_cannot_write_the_verdict_keeps_the_result(
+    make: MakesLedgers,
+) -> None:
+    """The spend then keeps the verdict that was written down."""
     ledger = make()
 
     class Impatient(Ledger):
@@ -239,7 +259,7 @@ def test_a_ledger_that_cannot_be_told_the_end_does_not_take_the_result(make: Mak
     assert [entry.released for entry in ledger.entries] == [False]
 
 
-def test_export_and_csv_tell_the_same(make: MakesLedgers) -> None:
+def test_export_and_csv_hold_the_same(make: MakesLedgers) -> None:
     ledger = make()
     for released in (True, False):
         ledger.intend(PLAN, seeded=False).conclude(released=released)
@@ -283,7 +303,7 @@ def test_threads_cannot_pass_the_cap_together(make: MakesLedgers, cap: Budget) -
 
 
 @pytest.mark.parametrize("cap", [None, Budget(6.0, 1e-4), Budget(2.5, 5e-6)], ids=str)
-def test_all_ledgers_tell_the_same(cap: Budget | None, tmp_path: Path) -> None:
+def test_all_ledgers_hold_the_same(cap: Budget | None, tmp_path: Path) -> None:
     """One account for all: the joint one, which for several releases is below the sum."""
     ledgers = [prepare(tmp_path / f"{name}.db")(cap) for name, prepare in LEDGERS.items()]
     for number in range(5):
@@ -470,7 +490,7 @@ def test_what_makes_a_likeness(
     assert [found.likeness for found in book.look_alikes(new)] == [likeness] * bool(likeness)
 
 
-def test_names_that_nobody_gave_do_not_tell(book: Book) -> None:
+def test_default_names_are_no_likeness(book: Book) -> None:
     book.open("old", n_rows=10, columns=["x1", "x2"]).intend(PLAN, seeded=False)
     assert book.look_alikes(book.open("new", n_rows=11, columns=["x1", "x2"])) == []
 

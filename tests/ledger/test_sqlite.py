@@ -1,4 +1,4 @@
-"""The ledger on disk: killed, raced, tampered with, it still tells every spend."""
+"""The ledger on disk: killed, raced, tampered with, it still lists every spend."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_was_written_is_there_for_others(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
-    """Neither a new file nor that of somebody else takes the place of the one that was opened."""
+    """No other file takes the place of the one that was opened."""
     path = tmp_path / "spends.db"
     ledger = SQLiteLedger(path, "people")
     intent = ledger.intend(PLAN, seeded=False)
@@ -65,7 +65,7 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 def test_no_spend_can_be_taken_back_or_changed(tmp_path: Path) -> None:
     path = tmp_path / "spends.db"
     ledger = SQLiteLedger(path, "people")
-    ledger.intend(PLAN, seeded=False).conclude(released=True)
+    ledger.intend(PLAN, seeded=False).conclude(released=False, reason="The noise was large.")
     ledger.intend(PLAN, seeded=False)
     with contextlib.closing(sqlite3.connect(path)) as database:
         for statement in (
@@ -74,7 +74,8 @@ def test_no_spend_can_be_taken_back_or_changed(tmp_path: Path) -> None:
             "UPDATE spends SET curve = NULL WHERE number = 2",
             "UPDATE spends SET unit = 'person' WHERE number = 2",
             "UPDATE spends SET mark = '' WHERE number = 2",
-            "UPDATE spends SET released = 0 WHERE number = 1",
+            "UPDATE spends SET released = 1 WHERE number = 1",
+            "UPDATE spends SET reason = NULL WHERE number = 1",
         ):
             with pytest.raises(sqlite3.IntegrityError, match="a spend cannot be"):
                 database.execute(statement)
@@ -173,7 +174,7 @@ def test_where_the_ledger_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_file_is_for_its_owner(tmp_path: Path) -> None:
-    """Also what SQLite keeps beside it, and whatever the habits of whoever runs it."""
+    """Also the files that SQLite keeps next to it, and with any umask."""
     before = os.umask(0)
     try:
         path = tmp_path / "spends.db"
@@ -209,24 +210,30 @@ def test_links_are_not_followed(tmp_path: Path, ending: str) -> None:
             SQLiteLedger(path, "people")
 
 
-def test_a_ledger_of_format_2_is_brought_up_to_date(tmp_path: Path) -> None:
-    """What it tells stays; what it did not know is not made up."""
+@pytest.mark.parametrize("older", [2, 3])
+def test_an_older_ledger_is_brought_up_to_date(tmp_path: Path, older: int) -> None:
+    """What it says stays; what it did not know is not made up."""
     path = tmp_path / "spends.db"
     ledger = SQLiteLedger(path, "people", cap=Budget(20.0, 1e-4), label="People")
-    ledger.intend(PLAN, seeded=True).conclude(released=True)
+    ledger.intend(PLAN, seeded=True).conclude(released=False)
     before = ledger.history()
     with contextlib.closing(sqlite3.connect(path)) as database:
-        for column in ("n_rows", "columns"):
-            database.execute(f"ALTER TABLE accounts DROP COLUMN {column}")
-        database.execute("PRAGMA user_version = 2")
+        database.execute("ALTER TABLE spends DROP COLUMN reason")
+        if older == 2:
+            for column in ("n_rows", "columns"):
+                database.execute(f"ALTER TABLE accounts DROP COLUMN {column}")
+        database.execute(f"PRAGMA user_version = {older}")
         database.commit()
     assert SQLiteLedger(path, "people").history() == before
     assert (before.n_rows, before.columns) == (None, None)
-    again = SQLiteLedger(path, "people", n_rows=7, columns=["u", "v"]).history()
-    assert (again.n_rows, again.columns) == (7, ("u", "v"))
+    assert before.entries[0].reason is None
+    again = SQLiteLedger(path, "people", n_rows=7, columns=["u", "v"])
+    assert (again.history().n_rows, again.history().columns) == (7, ("u", "v"))
     assert again.entries == before.entries
+    again.intend(PLAN, seeded=False).conclude(released=False, reason="The noise was large.")
+    assert [entry.reason for entry in again.entries] == [None, "The noise was large."]
     with contextlib.closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+        assert database.execute("PRAGMA user_version").fetchone() == (4,)
 
 
 def test_a_file_is_known_by_its_bytes(tmp_path: Path) -> None:
@@ -248,7 +255,7 @@ def test_what_cannot_be_a_path(path: str) -> None:
 
 
 def fitting(cap: Budget) -> int:
-    """How many spends of the plan fit, by the account alone."""
+    """Count the spends of the plan that fit, by the account alone."""
     spend = PLAN.price()
     measure = Measure.choose(cap, spend)
     return next(n for n in itertools.count() if not measure.admits([spend] * (n + 1)))
@@ -300,7 +307,7 @@ def numbers(folder: Path, mark: str) -> set[int]:
 
 
 def kill_and_check(folder: Path, kills: int, seed: int) -> tuple[int, int]:
-    """Kill `kills` releasing processes at random moments; gives spends and unfinished spends.
+    """Kill `kills` releasing processes at random moments; return spends and unfinished spends.
 
     A child is left to begin none, one or two spends more, then a random while.
     """

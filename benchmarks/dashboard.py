@@ -1,9 +1,8 @@
-"""How soon the dashboard answers: every slider moved, a cold start, and a class that comes at once.
+"""Measure how soon the dashboard answers: every slider, a cold start, and a class of visitors.
 
-A rerun should stay under half a second on every page, whatever is still being worked out beside
-it; the first page should be usable five seconds after somebody opens it on a fresh server; and of
-25 visitors who all press Release at once, nobody should wait more than ten times as long as one
-who is alone.
+A rerun should stay under half a second on every page, also while background work goes on; the first
+page should be usable five seconds after it is opened on a fresh server; and of 25 visitors who all
+press Release at once, none should wait more than ten times as long as a single one.
 """
 
 from __future__ import annotations
@@ -23,21 +22,20 @@ from streamlit.testing.v1 import AppTest
 from benchmarks.visitors import Server, release_together, serve
 from privgmm.dashboard.explore import rehearsal
 from privgmm.dashboard.planner import solve as foresight
-from privgmm.dashboard.shared import answers
-from privgmm.dashboard.shared import jobs as waiting
+from privgmm.dashboard.shared import answers, refresh
 
 ROOT = Path(__file__).resolve().parent.parent
 RERUN, COLD = 0.5, 5.0
 """Seconds that a rerun and a first visit may take."""
 CLASS, CROWD = 25, 10.0
-"""Visitors who come at once, and how many times as long as a lone one they may wait."""
+"""Visitors who come at once, and how many times as long as a single one they may wait."""
 LONE, CLASSES = 9, 3
-"""How often a lone visitor and a whole class come, as single times differ by a tenth."""
+"""Repetitions for a single visitor and for a class, as single times differ by a tenth."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """One control of one page, set to one value after the other.
+    """Describe one control of a page, set to one value after the other.
 
     Parameters
     ----------
@@ -99,9 +97,15 @@ def opened(move: Move) -> AppTest:
 
 
 def settle() -> None:
-    boards = (answers.BOARD, foresight.BOARD, waiting.BOARD, rehearsal.NOW, rehearsal.AHEAD)
-    for board in boards:
-        board.settle()
+    pools = (
+        answers.PLAN_POOL,
+        foresight.PLANNER_POOL,
+        refresh.PAGE_POOL,
+        rehearsal.ON_SCREEN,
+        rehearsal.PREFETCH,
+    )
+    for pool in pools:
+        pool.settle()
 
 
 def reruns() -> None:
@@ -162,14 +166,14 @@ def cold_start() -> None:
 
 
 def crowd() -> None:
-    """Visitors who press Release at once, against one who is alone; all on one server.
+    """Time visitors who press Release at once, and a single one; all on one server.
 
     With fresh noise every release is work of its own, so on two processors the last of 25 waits for
     at least 12.5 times the work of one. With the same seed there is one release for all.
     """
     kinds: dict[str, dict[str, str]] = {"fresh noise": {}, "the same seed": {"seeded": "true"}}
     with tempfile.TemporaryDirectory() as folder, serve(Path(folder) / "log.txt") as server:
-        # what is loaded and compiled at the first release counts for nobody
+        # what is loaded and compiled at the first release is not counted
         release_together(server.port, [{}])
         lone = [release_together(server.port, [{}])[0].answered for _ in range(LONE)]
         alone = statistics.median(lone)
@@ -185,11 +189,11 @@ def crowd() -> None:
                 f"median of {CLASSES}: {'within' if usual <= CROWD else 'OVER'} {CROWD:g} times"
             )
         late = server.log.read_text().count("does not exist anymore")
-        print(f"a class: {late} late ticks of clocks in the server's log")
+        print(f"a class: {late} late ticks of refresh timers in the server's log")
 
 
 def _one_class(server: Server, name: str, query: dict[str, str], alone: float) -> float:
-    """Let a class in; seconds until the last of them is answered."""
+    """Start a class of visitors; return the seconds until the last of them is answered."""
     before = server.processor_seconds
     visits = release_together(server.port, [query] * CLASS)
     worst = max(visit.answered for visit in visits)

@@ -1,4 +1,4 @@
-"""All t×t mixture distances against a plain double loop. Run: python -m benchmarks.distances."""
+"""Compare all t×t mixture distances with a double loop. Run: python -m benchmarks.distances."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLED_PAIRS = 150
 
 
 def block_fits(t: int, k: int, d: int, *, rng: np.random.Generator) -> MixtureBatch:
-    """What t blocks of one data set give: noisy copies of one mixture, in random order.
+    """Draw what t blocks of one data set give: noisy copies of one mixture, in random order.
 
     Two per cent of the fits are at another optimum altogether.
     """
@@ -45,7 +45,7 @@ def block_fits(t: int, k: int, d: int, *, rng: np.random.Generator) -> MixtureBa
 
 
 def cpu_seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """Smallest CPU time of a few runs, the first (which may compile) not counted."""
+    """Measure the least CPU time of a few runs, without the first, which may compile."""
     work()
     best = np.inf
     for _ in range(repeats):
@@ -58,7 +58,7 @@ def cpu_seconds(work: Callable[[], object], repeats: int = 3) -> float:
 def double_loop_seconds(
     batch: MixtureBatch, table: Array, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """CPU seconds of a double loop over `dist_param`, and the largest relative difference.
+    """Measure CPU seconds of a double loop over `dist_param`, and the largest relative difference.
 
     Timed on a random sample of pairs and scaled to all t(t-1)/2: the whole loop takes minutes.
     """

@@ -1,4 +1,4 @@
-"""EM over blocks against a loop of scikit-learn's GaussianMixture, within one run.
+"""Compare EM over blocks with a loop of scikit-learn's GaussianMixture, within one run.
 
 CPU time, one thread for both; scikit-learn at tol 1e-6 (its default of 1e-3 stops several
 standard errors short) on some of the blocks, scaled to all of them. Both are scored by the
@@ -19,7 +19,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from privgmm.learners.em import EM
-from privgmm.learners.em.fitting import warm
+from privgmm.learners.em.fitting import warm_em
 from privgmm.mixture import Mixture, MixtureBatch
 
 __all__ = ["main", "run"]
@@ -53,7 +53,7 @@ def random_mixture(
     smallest: float | None = None,
     condition: float = 4.0,
 ) -> Mixture:
-    """Random full covariances and weights; smallest Mahalanobis gap given."""
+    """Draw full covariances and weights, at a given least Mahalanobis distance of means."""
     weights = 0.5 / k + 0.5 * rng.dirichlet(np.full(k, 10.0))
     if smallest is not None:
         weights[0] = 0.0
@@ -75,7 +75,7 @@ def random_mixture(
 
 
 def measure(n: int, t: int, d: int, k: int, separation: float, per_mixture: int) -> dict[str, Any]:
-    """One case: an eighth of the blocks from each of 8 fresh mixtures; medians over those."""
+    """Run one case: an eighth of the blocks from each of 8 new mixtures; medians over those."""
     rng = np.random.default_rng([n, t, d, k])
     s = n // t
     learner = EM(k, n_threads=1)
@@ -121,7 +121,7 @@ def at_the_optimum(
     n_blocks: int,
     s: int = 2000,
 ) -> dict[str, float]:
-    """Share of blocks as good as EM started from the truth, up to half a nat, for each learner."""
+    """Compute each learner's share of blocks within half a nat of EM started from the truth."""
     rng = np.random.default_rng([d, k, int(10 * separation)])
     learners = {"1 start": EM(k, n_restarts=1), "4 starts": EM(k, n_restarts=4), "default": EM(k)}
     found: dict[str, list[float]] = {name: [] for name in (*learners, "scikit-learn")}
@@ -136,7 +136,7 @@ def at_the_optimum(
             with threadpool_limits(1), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 theirs = GaussianMixture(k, tol=1e-6, max_iter=2000, random_state=i).fit(block)
-                told = GaussianMixture(
+                informed = GaussianMixture(
                     k,
                     tol=1e-7,
                     max_iter=2000,
@@ -146,7 +146,7 @@ def at_the_optimum(
                     precisions_init=np.linalg.inv(source.covariances),
                 ).fit(block)
             found["scikit-learn"].append(s * float(theirs.score(block)))
-            top.append(s * float(told.score(block)))
+            top.append(s * float(informed.score(block)))
     return {
         name: float(np.mean(np.array(values) > np.array(top) - 0.5))
         for name, values in found.items()
@@ -158,8 +158,8 @@ def _loglik(batch: MixtureBatch, i: int, block: npt.NDArray[np.float64]) -> floa
 
 
 def run(*, quick: bool = False) -> list[dict[str, Any]]:
-    """All cases; `quick` keeps a fifth of the rows and blocks, a third of the comparisons."""
-    warm()
+    """Run all cases; `quick` keeps a fifth of the rows and blocks, a third of the comparisons."""
+    warm_em()
     shrink, per_mixture = (5, 1) if quick else (1, 3)
     return [
         measure(n // shrink, t // shrink, d, k, separation, per_mixture)

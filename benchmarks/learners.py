@@ -1,8 +1,8 @@
-"""Learners against each other on hard mixtures: error and CPU time in one fit of many rows.
+"""Compare learners on hard mixtures: error and CPU time in one fit of many rows.
 
 Error is the worst over components of the weight, the mean in Mahalanobis distance and the
 covariance as the Frobenius norm of the whitened difference, under the best order. "labels" is the
-fit of somebody who knows every label: the floor. One thread for all; scikit-learn as it comes, and
+fit that uses every label: the floor. One thread for all; scikit-learn as it comes, and
 with tolerance 1e-7 and five starts.
 """
 
@@ -23,9 +23,9 @@ from privgmm.arrays import Array
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
 from privgmm.learners.em import EM
-from privgmm.learners.em.fitting import warm as warm_em
+from privgmm.learners.em.fitting import warm_em
 from privgmm.learners.moments import Moments
-from privgmm.learners.moments.fitting import warm
+from privgmm.learners.moments.fitting import warm_moments
 from privgmm.mixture import Mixture
 
 __all__ = ["main"]
@@ -42,7 +42,7 @@ def same_mean(d: int) -> Mixture:
 
 
 def pair(d: int, *, weight: float, separation: float, seed: int) -> Mixture:
-    """Two full, unlike covariances at a Mahalanobis distance."""
+    """Draw two full, different covariances at a Mahalanobis distance."""
     rng = np.random.default_rng(seed)
     roots = np.eye(d) + 0.3 * rng.standard_normal((2, d, d))
     covariances = roots @ roots.swapaxes(1, 2)
@@ -52,14 +52,14 @@ def pair(d: int, *, weight: float, separation: float, seed: int) -> Mixture:
 
 
 def stretched(truth: Mixture) -> Mixture:
-    """All rows stretched until the condition number is a million."""
+    """Stretch all rows until the condition number is a million."""
     d = truth.n_features
     matrix = turned(d, 1) @ np.diag(np.logspace(0, 3, d)) @ turned(d, 2)
     return truth.transformed(matrix, np.zeros(d))
 
 
 def pancakes(d: int, seed: int) -> Mixture:
-    """Two thin sheets side by side inside a wide Gaussian."""
+    """Place two thin sheets side by side inside a wide Gaussian."""
     thin, other = 0.3 * np.eye(d), 0.5 * np.eye(d)
     thin[0, 0], other[0, 0] = 1e-5, 2e-5
     means = np.zeros((3, d))
@@ -123,7 +123,7 @@ def hard_cases(n: int, *, quick: bool) -> None:
 
 
 def random_cases(n: int, runs: int) -> None:
-    """The share of random mixtures recovered within three times the floor."""
+    """Compute the share of random mixtures recovered within three times the floor."""
     print(f"\nRandom mixtures, {n:g} rows, {runs} each: share with error under 3 x the floor.")
     print(f"{'':20}" + "".join(f"{name:>10}" for name in ("Fourier", "Moments", "EM", "sklearn")))
     for k, d in ((3, 2), (3, 5), (4, 2), (4, 5)):
@@ -144,7 +144,7 @@ def random_cases(n: int, runs: int) -> None:
 
 
 def blocks(n_blocks: int) -> None:
-    """What a release asks for: many small blocks."""
+    """Fit what a release asks for: many small blocks."""
     print("\nMany blocks: CPU ms a block, share fitted, and share as likely as EM's or more.")
     for k, d, s in ((2, 2, 200), (2, 2, 1000), (3, 2, 1000), (2, 5, 1000)):
         truth = random_mixture(k, d, separation=3.0, condition=9.0, weights="unequal", rng=1)
@@ -169,7 +169,7 @@ def main() -> None:
     """Print the tables; ``--quick`` on the command line for short ones."""
     quick = "--quick" in sys.argv
     warm_em()
-    warm()
+    warm_moments()
     with threadpool_limits(1):
         hard_cases(20_000 if quick else 100_000, quick=quick)
         random_cases(10_000 if quick else 50_000, 3 if quick else 10)

@@ -1,4 +1,4 @@
-"""Whole releases: speed against one scikit-learn fit of the same rows, and errors reached.
+"""Measure whole releases: their errors, and their speed against one scikit-learn fit.
 
 Speed is CPU time within this run, on one thread; wall time, which is what a user waits for, is
 taken in a second round in which either may use all cores. Errors are medians over runs, of the
@@ -27,7 +27,7 @@ PROBLEM = Mixture([0.4, 0.6], [[-4, 0], [4, 0]], [[[2, 0.8], [0.8, 1]], [[1, -0.
 
 
 def errors(truth: Mixture, found: Mixture) -> tuple[float, float, float]:
-    """Worst-component errors (mean, covariance, weight) under the best order of components."""
+    """Compute errors (mean, covariance, weight) of the worst component in the best order."""
     best = (np.inf, np.inf, np.inf)
     for order in itertools.permutations(range(truth.n_components)):
         other = found.permuted(order)
@@ -44,7 +44,7 @@ def errors(truth: Mixture, found: Mixture) -> tuple[float, float, float]:
 
 
 def labelled_fit(rows: np.ndarray, labels: np.ndarray, k: int) -> Mixture:
-    """The fit of somebody who knows every label: nothing non-private does better."""
+    """Fit with every label known: no fit without privacy does better."""
     parts = [rows[labels == j] for j in range(k)]
     return Mixture(
         [len(part) / len(rows) for part in parts],
@@ -57,7 +57,8 @@ def accuracy(name: str, truth: Mixture, n: int, runs: int, epsilon: float = 1.0)
     """Print how often n rows release, and how exactly."""
     k, d = truth.n_components, truth.n_features
     plan = best_plan(n, epsilon=epsilon, delta=1e-6, n_components=k, n_features=d)
-    blocks = f"{plan.n_blocks} blocks" if plan.votes else "no blocks"
+    t = plan.stages[0].n_blocks
+    blocks = "no blocks" if t is None else f"{t} blocks"
     found, floor = [], []
     for run in range(runs):
         rows, labels = truth.sample_with_labels(n, rng=1000 + run)
@@ -87,7 +88,7 @@ def seconds(clock: Callable[[], float], work: Callable[[], object]) -> float:
 
 
 def speed(n: int, k: int, d: int, method: str) -> tuple[float, float]:
-    """CPU seconds of a release and of one scikit-learn fit of the same rows."""
+    """Measure CPU seconds of a release and of one scikit-learn fit of the same rows."""
     truth = random_mixture(k, d, separation=6.0, rng=7)
     rows = truth.sample(n, rng=8)
     release(rows[:100_000], planned(100_000, k, d, method), rng=0)

@@ -1,4 +1,4 @@
-"""Large tables: what a release from Parquet takes, against reading the same file with pyarrow.
+"""Measure a release from large Parquet files, against reading the same file with pyarrow.
 
 ``python -m benchmarks scale`` makes files of 10^7 and 10^8 rows (``SCALE_ROWS`` sets others),
 releases from each in a process of its own, and removes them. It prints processor time, peak memory
@@ -33,7 +33,7 @@ GIB = 2**30
 
 
 def write(path: Path, n: int) -> None:
-    """A file of n rows, a row group at a time."""
+    """Write a file of n rows, a row group at a time."""
     schema = pa.schema([("x1", pa.float64()), ("x2", pa.float64())])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for start in range(0, n, GROUP):
@@ -42,12 +42,12 @@ def write(path: Path, n: int) -> None:
 
 
 def read(path: Path) -> None:
-    """What anybody would have to do first: read every number once."""
+    """Read every number once, which any use of the file has to do first."""
     pq.read_table(path)
 
 
 def scan(path: Path) -> None:
-    """The same a row group at a time, in one thread: the least that reading takes."""
+    """Read one row group at a time, in one thread: the least that reading takes."""
     file = pq.ParquetFile(path)
     for group in range(file.num_row_groups):
         file.read_row_group(group, use_threads=False)
@@ -57,7 +57,7 @@ TASKS = {"read": read, "scan": scan}
 
 
 def publish(path: Path) -> dict[str, object]:
-    """A release, with how long each kind of step took."""
+    """Release, and measure how long each kind of step takes."""
     steps: dict[str, float] = {}
 
     def watch(step: Step) -> None:
@@ -109,7 +109,7 @@ def _task(task: str, path: Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a task took: seconds of processor and clock, and bytes of memory at its peak."""
+    """Cost of a task: seconds of processor and clock, and bytes of memory at its peak."""
 
     cpu: float
     wall: float

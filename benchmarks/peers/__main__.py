@@ -1,7 +1,7 @@
 """``python -m benchmarks.peers [--runs=7] [--only=dpmm_aim,…]``: measure what is missing.
 
-Then the page, its picture and the README's table are written. ``--again`` measures everything anew,
-``--page`` measures nothing and writes them from the results that are there.
+Then the page, its picture and the README's table are written. ``--again`` measures everything
+again. ``--page`` measures nothing and writes them from the results that are there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All tools on all cases, run after run; what is done is kept, so it can be stopped and resumed."""
+"""Run all tools on all cases; results are kept, so it can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEW_RUNS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """How one run ended.
+    """Result of one run.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Run:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Different for each run."""
+        """Identify the run."""
         return self.tool, self.case, self.run
 
 
@@ -68,7 +68,7 @@ def measured(tool: Tool, case: Case, run: int) -> Run:
 
 @dataclasses.dataclass
 class Campaign:
-    """All that was measured, as the file of results has it.
+    """All measurements, as the file of results has them.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Campaign:
 
     @classmethod
     def load(cls, path: Path = RESULTS) -> Campaign:
-        """What `save` wrote; empty if there is no such file."""
+        """Read what `save` wrote; empty if there is no such file."""
         if not path.is_file():
             return cls()
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
@@ -98,7 +98,7 @@ class Campaign:
         return cls(**found, runs=runs)
 
     def save(self, path: Path = RESULTS) -> None:
-        """One line per run, in the order of tools, cases and runs."""
+        """Write one line per run, in the order of tools, cases and runs."""
         order = {one.key: i for i, one in enumerate(TOOLS)}
         cases = {one.key: i for i, one in enumerate(CASES)}
         runs = sorted(self.runs, key=lambda one: (cases[one.case], order[one.tool], one.run))
@@ -115,7 +115,7 @@ class Campaign:
     def go(
         self, *, runs: int, tools: Iterable[Tool] = TOOLS, cases: Iterable[Case] = CASES
     ) -> Iterator[Run]:
-        """Do what is missing or failed before, and give each run as it is done."""
+        """Do what is missing or failed before, and yield each run when it is done."""
         self.machine = f"{platform.machine()}, Python {platform.python_version()}"
         able = [tool for tool in tools if self._prepared(tool)]
         self.runs = [one for one in self.runs if not one.reason]

@@ -1,4 +1,4 @@
-"""Which rows the tools get, and what they are told about them.
+"""Define which rows the tools get, and which bounds.
 
 The problem of the studies, whose truth is known, and two real tables, where rows were held out.
 """
@@ -36,7 +36,7 @@ SIZES = (10_000, 100_000, MANY_ROWS)
 
 @dataclasses.dataclass(frozen=True)
 class Situation:
-    """What is known of where the rows lie.
+    """Knowledge of where the rows lie.
 
     Parameters
     ----------
@@ -70,30 +70,30 @@ class Case(abc.ABC):
     situation: Situation
     n_components: int
     least_width: ClassVar[float]
-    """Of components that EM finds, in standard deviations of the columns."""
+    """Least width of components that EM finds, in standard deviations of the columns."""
 
     @property
     @abc.abstractmethod
     def key(self) -> str:
-        """Different for each."""
+        """Identify the case."""
 
     @abc.abstractmethod
     def rows(self, run: int) -> Array:
-        """Rows (n, d); the same for all tools."""
+        """Draw or read rows (n, d), equal for all tools."""
 
     @property
     @abc.abstractmethod
     def bounds(self) -> Box:
-        """Right for the rows before they were shifted, times the width of the situation."""
+        """Compute bounds: right before the rows were shifted, times the width of the situation."""
 
     @abc.abstractmethod
     def judge(self, found: Mixture) -> dict[str, float]:
-        """Numbers by name."""
+        """Judge a mixture by numbers with names."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ProblemCase(Case):
-    """The problem of the studies: two components in the plane, four deviations from the middle."""
+    """Problem of the studies: two components in the plane, four deviations from the middle."""
 
     n_rows: int
     situation: Situation
@@ -106,16 +106,16 @@ class ProblemCase(Case):
         return f"problem-{self.n_rows}-{self.situation.key}"
 
     def rows(self, run: int) -> Array:
-        """Drawn afresh for every run; the same in every situation."""
+        """Draw rows, new in every run and equal in every situation."""
         return PROBLEM.sample(self.n_rows, rng=7_000 + run) + self.situation.shift
 
     @property
     def bounds(self) -> Box:
-        """Every component by five deviations."""
+        """Bound every component by five deviations."""
         return Box.around(PROBLEM).widened(self.situation.width or 1.0)
 
     def judge(self, found: Mixture) -> dict[str, float]:
-        """Errors of the worst component, and the total variation between the mixtures."""
+        """Compute errors of the worst component, and the total variation between the mixtures."""
         shift = np.full(2, self.situation.shift)
         truth = PROBLEM.transformed(np.eye(2), shift)
         mean, covariance, weight = errors(truth, found)
@@ -149,16 +149,16 @@ class TableCase(Case):
         return f"{self.name}-{self.situation.key}"
 
     def rows(self, run: int) -> Array:  # noqa: ARG002 - one split; the noise differs
-        """The rows to learn from."""
+        """Read the rows to learn from."""
         return _split(self.name).learn
 
     @property
     def bounds(self) -> Box:
-        """As told."""
+        """Return the bounds as stated."""
         return Box(self.low, self.high)
 
     def judge(self, found: Mixture) -> dict[str, float]:
-        """Mean log density of held-out rows: without the worst 0.5 %, and of all."""
+        """Compute the mean log density of held-out rows: without the worst 0.5 %, and of all."""
         rows = _split(self.name).held_out
         return {
             "held_out": held_out(found, rows),

@@ -1,4 +1,4 @@
-"""The results at 100,000 rows as one picture: a line per tool, a mark per thing it was told."""
+"""Draw the results at 100,000 rows as one picture: a line per tool, a mark per kind of bounds."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _MARKS = {
     "none": ("#0072B2", "M-5.5 -5.5h11v11h-11z"),
     "shifted": ("#C44E00", "M-7 -6L0 7L7 -6z"),
 }
-"""Colour and shape of each situation: either alone tells them apart."""
+"""Colour and shape of each situation: either alone is enough to distinguish them."""
 
 
 def place(variation: float) -> float:
-    """Where a total variation lies from left to right; logarithmic, kept within the ends."""
+    """Place a total variation from left to right; logarithmic, kept within the ends."""
     kept = min(max(variation, _LEAST), _MOST)
     return _LEFT + (_RIGHT - _LEFT) * math.log(kept / _LEAST) / math.log(_MOST / _LEAST)
 
 
 def svg(campaign: Campaign) -> str:
-    """The picture, by itself: white behind, so that it reads on any page."""
+    """Draw the picture on a white background, so that it is legible on any page."""
     cases = [case for case in CASES if isinstance(case, ProblemCase) and case.n_rows == N_ROWS]
     bottom = _TOP + _LINE * len(TOOLS)
     parts = [
@@ -77,5 +77,5 @@ def _mark(situation: str, x: float, y: float) -> str:
 
 
 def _text(x: float, y: float, words: str, kind: str = "") -> str:
-    told = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{told}>{html.escape(words)}</text>'
+    attribute = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{attribute}>{html.escape(words)}</text>'

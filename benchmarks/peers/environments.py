@@ -1,4 +1,4 @@
-"""A virtual environment for every other tool, made when it is first needed."""
+"""Make a virtual environment for every other tool, when it is first needed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Unavailable(Exception):
 
 
 def last_line(text: str) -> str:
-    """What a Python traceback or pip ends with, cut to a length that fits into a table."""
+    """Return the last line of a traceback or of pip, cut to a length that fits into a table."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "it ended without a word"
 
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """Where another tool is installed, and how it is run there.
+    """Environment in which another tool is installed and run.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Environment:
 
     @property
     def folder(self) -> Path:
-        """Where its environment is; not in version control."""
+        """Folder of its environment; not in version control."""
         return _HERE / ".venvs" / self.name
 
     @property
@@ -65,7 +65,7 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def prepare(self) -> None:
-        """Make the environment, unless it is there with these very requirements.
+        """Make the environment, unless it exists with these requirements.
 
         Raises `Unavailable` if something cannot be installed.
         """
@@ -79,12 +79,12 @@ class Environment:
         stamp.write_text(wanted, "utf-8")
 
     def version(self) -> str:
-        """Of the tool, as its environment has it."""
+        """Version of the tool in its environment."""
         code = f"from importlib.metadata import version; print(version({self.distribution!r}))"
         return self._call([str(self.python), "-c", code], 60).strip()
 
     def run(self, worker: str, job: Path, seconds: float) -> None:
-        """Let a module of `workers` do a job; `Unavailable` with the reason if it does not."""
+        """Run a module of `workers`; raise `Unavailable` with the reason if it fails."""
         module = f"benchmarks.peers.workers.{worker}"
         self._call([str(self.python), "-m", module, str(job)], seconds)
 

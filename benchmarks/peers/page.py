@@ -1,4 +1,4 @@
-"""The results as a page of the documentation, and as the small table of the README.
+"""Write the results as a page of the documentation, and as the small table of the README.
 
 Every number, every bold one and every sentence that names a winner is made from the results.
 """
@@ -65,7 +65,7 @@ class Measure:
     decimals: int | None = None
 
     def shown(self, value: float) -> str:
-        """As in a cell."""
+        """Write the number as in a cell."""
         return number(value) if self.decimals is None else f"{value:.{self.decimals}f}"
 
 
@@ -81,7 +81,7 @@ _LIKELIHOODS = (
 
 
 def number(value: float) -> str:
-    """Two digits, as one reads them: runs are too few for more."""
+    """Write two digits: runs are too few for more."""
     rounded = float(f"{value:.1e}")
     if abs(rounded) >= 1e5:
         digits, power = f"{rounded:.1e}".split("e")
@@ -95,7 +95,7 @@ def number(value: float) -> str:
 
 
 def _best(campaign: Campaign, case: Case, measure: Measure) -> list[Tool]:
-    """Private tools with the best median, as it is shown."""
+    """List differentially private tools with the best median, as it is shown."""
     found = {
         tool.key: value
         for tool in TOOLS
@@ -112,7 +112,7 @@ def _best(campaign: Campaign, case: Case, measure: Measure) -> list[Tool]:
 
 
 def cell(campaign: Campaign, tool: Tool, case: Case, measures: Sequence[Measure]) -> str:
-    """Medians, the best of a column in bold; or why there are none."""
+    """Write medians, the best of a column in bold; or why there are none."""
     runs = runs_of(campaign, tool, case)
     done = [one for one in runs if one.numbers]
     if not runs:
@@ -180,7 +180,7 @@ def _problem(campaign: Campaign, n: int) -> str:
             f"### {n:,} rows",
             f"Medians of {count} runs: means / covariances / total variation.",
             _table(head, lines),
-            f"How far the {count} runs lie apart, told no bounds, or the right ones where bounds "
+            f"The spread of the {count} runs, without bounds, or with the right ones where bounds "
             "are needed; and seconds from rows to mixture:",
             _table(["tool", "total variation, least to largest", "seconds"], spread),
         ]
@@ -198,7 +198,7 @@ def _tables(campaign: Campaign) -> str:
 
 
 def _summary(campaign: Campaign) -> str:
-    """The verdicts of all tables."""
+    """Collect the verdicts of all tables."""
     groups: list[tuple[str, Sequence[Case], Sequence[Measure]]] = [
         (f"Two Gaussians, {n:,} rows", _of_problem(n), MEASURES) for n in SIZES
     ]
@@ -211,7 +211,7 @@ def _summary(campaign: Campaign) -> str:
 
 
 def _single(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measure]) -> str:
-    """How often another private tool did better on the same rows, and in what."""
+    """Count how often another tool with privacy did better on the same rows, and where."""
     whole, ahead = 0, collections.Counter[tuple[str, str]]()
     for case, measure in itertools.product(cases, measures):
         sign = 1 if measure.less else -1
@@ -228,13 +228,13 @@ def _single(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measur
                     (tool,) = (one for one in TOOLS if one.key == first)
                     ahead[name_of(campaign, tool), measure.words] += 1
     if not ahead:
-        return f"So it is in every single run, {whole} places in all."
+        return f"It is first in every single run too, {whole} places in all."
     words = "; ".join(f"{tool} in {what}: {n}" for (tool, what), n in ahead.most_common())
     return f"In single runs another tool is ahead in {ahead.total()} of {whole} places ({words})."
 
 
 def _verdict(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measure]) -> str:
-    """Who is first where, in words."""
+    """Say which tool is first in which place."""
     lost: dict[str, list[str]] = {}
     ahead, lucky = 0, []
     for case in cases:
@@ -256,14 +256,14 @@ def _verdict(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measu
     )
     if all(lucky):
         said += (
-            " In these, privgmm's error is that of EM without privacy, to within a tenth: who is "
-            "first is luck."
+            " In these, privgmm's error is that of EM without privacy, to within a tenth: the "
+            "order is chance."
         )
     return said
 
 
 def _as_good_as_without_privacy(campaign: Campaign, case: Case, measure: Measure) -> bool:
-    """Whether ours is within a tenth of EM on the rows themselves; only for errors."""
+    """Check whether our error is within a tenth of that of EM without privacy."""
     ours, plain = (
         median_of(campaign, tool, case, measure.name)
         for tool in TOOLS
@@ -293,7 +293,7 @@ def _failures(campaign: Campaign) -> str:
 
 
 def page(campaign: Campaign) -> str:
-    """The whole page."""
+    """Write the whole page."""
     day = datetime.date.fromisoformat(campaign.date)
     date = f"{day.day} {day:%B %Y}"
     problem = "\n\n".join(_problem(campaign, n) for n in SIZES)
@@ -306,16 +306,16 @@ hide:
   - toc
 ---
 
-# Beside other tools
+# Compared with other tools
 
-What do other private tools learn from the same rows, and what do they have to be told first? This
-page is written by `make peers`, which installs each tool in an environment of its own, runs it, and
-keeps every run in `benchmarks/peers/results.json`. Measured on {date}
+What do other tools for differential privacy learn from the same rows, and what do they have to know
+beforehand? This page is written by `make peers`, which installs each tool in an environment of its
+own, runs it, and keeps every run in `benchmarks/peers/results.json`. Measured on {date}
 ({campaign.machine}), at ε = {BUDGET.epsilon:g} and δ = {_power_of_ten(BUDGET.delta)}.
 
 ## In short
 
-![Total variation to the truth of every tool, by what it was told](images/comparison.svg)
+![Total variation to the truth of every tool, by the bounds it was given](images/comparison.svg)
 
 A place is one number in one column of the tables below.
 
@@ -323,25 +323,25 @@ A place is one number in one column of the tables below.
 
 ## How it is compared
 
-- **Rows.** All tools get the same rows, drawn anew for every run. No tool can know more about the
-  truth than the rows do. The last line, EM without privacy, shows how much that is: among errors as
-  small as those, who is first is luck.
-- **Bounds.** Most tools must be told between which values the rows lie, before they look. The
-  columns of the tables say what they were told: the right bounds (five standard deviations around
-  every component), bounds ten times too wide, bounds half as wide, or none. In the last column all
-  values were shifted by 10,000 and nobody was told: tools that need bounds still have the old ones.
-  privgmm takes no bounds, so its numbers are the same in all columns, and in the last one too.
-  Only with 10,000 rows the last one differs: so few rows are first found by histograms with fixed
-  bins, and a shift changes the luck of each run, though not how large its errors are.
+- **Rows.** All tools get the same rows, drawn again for every run. No tool can know more about the
+  truth than the rows show. The last line, EM without privacy, shows how much that is: among errors
+  as small as these, the order is chance.
+- **Bounds.** Most tools need to know between which values the rows lie, before they look. The
+  columns of the tables say which bounds they were given: the right ones (five standard deviations
+  around every component), bounds ten times too wide, bounds half as wide, or none. In the last
+  column all values were shifted by 10,000, and tools that need bounds still have the old ones.
+  privgmm takes no bounds, so its numbers are the same in all columns, the last one included. Only
+  with 10,000 rows the last one differs: the frame of few rows comes from histograms with fixed
+  bins, and a shift changes the errors of single runs, though not how large they typically are.
 - **From synthetic rows to a mixture.** The other tools make synthetic rows. scikit-learn's EM, the
   best of four starts, fits a mixture to them: the same for all, and for the last line, which is EM
-  on the rows themselves. [Baselines](reference/baselines.md) are learners in this package that
-  one could build instead; they bring a last step of their own.
+  on the rows themselves. [Baselines](reference/baselines.md) are other learners in this package;
+  they have a last step of their own.
 - **The promise.** The other tools count two tables as neighbours if one has a row *more*. privgmm
   and the baselines count them as neighbours if a row was *replaced*. That is the stronger promise,
   and takes up to twice the noise at the same ε. The other tools keep this advantage here.
-- **Settings.** As they come. Where the number of bins is left to the user it is {BINS} per column.
-  dpmm spends a tenth of ε on its bins, SmartNoise a tenth on bounds if it is told none. A run may
+- **Settings.** The defaults. Where the number of bins is left to the user it is {BINS} per column.
+  dpmm spends a tenth of ε on its bins, SmartNoise a tenth on bounds if it is given none. A run may
   take {TIMEOUT:.0f} seconds. "Small counts dropped" clears the cells of diffprivlib's histogram
   that noise alone would fill.
 
@@ -349,8 +349,8 @@ A place is one number in one column of the tables below.
 
 Weights 0.4 and 0.6, means (−4, 0) and (4, 0), two different covariances: the problem of all studies
 here. Errors of the worse component: means in standard deviations, covariances relative. Total
-variation is between the whole mixtures: 0 is perfect, 1 is nothing in common. The best private
-number of a column is **bold**.
+variation is between the whole mixtures: 0 is perfect, 1 is nothing in common. The best
+differentially private number of a column is **bold**.
 
 {problem}
 
@@ -364,8 +364,8 @@ of all rows. Larger is better. The rows are split once; noise is drawn for every
 - Carats and price (dollars) of {campaign.sizes[diamonds.key]:,} diamonds, with bounds of
   {_told(diamonds)}.
 
-The bounds are what somebody would say who has not seen the table. EM without privacy is not the
-best there can be: it climbs to one of many optima of the likelihood, from four starts.
+The bounds are what a person would state who has not seen the table. EM without privacy is not the
+best possible: it climbs to one of many optima of the likelihood, from four starts.
 
 {_tables(campaign)}
 
@@ -379,14 +379,14 @@ best there can be: it climbs to one of many optima of the likelihood, from four 
 make peers
 ```
 
-Versions are pinned in `benchmarks/peers/requirements/`. What is in the file of results already is
-not measured again; `python -m benchmarks.peers --again` starts afresh. The noise of the other tools
-is drawn afresh each time, so the digits differ a little from one campaign to the next.
+Versions are pinned in `benchmarks/peers/requirements/`. Runs that are in the file of results are
+not measured again; `python -m benchmarks.peers --again` measures all of them. The noise of the
+other tools is drawn again each time, so the digits differ a little from one campaign to the next.
 """
 
 
 def _told(case: TableCase) -> str:
-    """Bounds in words."""
+    """Say the bounds in words."""
     return " and ".join(
         f"{low:,.0f} to {high:,.0f}" for low, high in zip(case.low, case.high, strict=True)
     )
@@ -400,7 +400,7 @@ def _power_of_ten(value: float) -> str:
 
 
 def readme_part(campaign: Campaign) -> str:
-    """What stands between the marks in the README."""
+    """Write the part of the README between its marks."""
     cases = [case for case in _of_problem(100_000) if case.situation.key != "tight"]
     measures = MEASURES[:2]
     others = [tool for tool in TOOLS if tool.environment is not None]
@@ -414,7 +414,7 @@ def readme_part(campaign: Campaign) -> str:
 
 
 def write(campaign: Campaign) -> None:
-    """The page, its picture, and the README's table."""
+    """Write the page, its picture, and the README's table."""
     PAGE.write_text(page(campaign), "utf-8")
     PICTURE.write_text(chart.svg(campaign), "utf-8")
     text = README.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Questions to the results: which runs count for a place, and what their median is."""
+"""Read the results: which runs count for a place, and what their median is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["median_of", "name_of", "runs_of"]
 
 
 def runs_of(campaign: Campaign, tool: Tool, case: Case) -> list[Run]:
-    """Of one tool in one case; one that is told nothing does the same in every case."""
+    """Select a tool's runs in a case; one that takes no bounds has the same in every situation."""
     key = case.key
     if not tool.takes_bounds and case.situation.width is not None:
         key = _without_bounds(case).key
@@ -20,13 +20,13 @@ def runs_of(campaign: Campaign, tool: Tool, case: Case) -> list[Run]:
 
 
 def _without_bounds(case: Case) -> Case:
-    """The same rows, told nothing."""
+    """Return the case of the same rows without bounds."""
     for other in CASES:
         if type(other) is type(case) and _rows_of(other) == _rows_of(case):
             situation = other.situation
             if situation.width is None and situation.shift == case.situation.shift:
                 return other
-    raise LookupError(f"no case without bounds beside {case.key}")
+    raise LookupError(f"no case without bounds for {case.key}")
 
 
 def _rows_of(case: Case) -> object:
@@ -36,12 +36,12 @@ def _rows_of(case: Case) -> object:
 
 
 def median_of(campaign: Campaign, tool: Tool, case: Case, number: str) -> float | None:
-    """Over all runs that gave a mixture; None if none did."""
+    """Compute the median over all runs that gave a mixture; None if none did."""
     found = [one.numbers[number] for one in runs_of(campaign, tool, case) if one.numbers]
     return float(np.median(found)) if found else None
 
 
 def name_of(campaign: Campaign, tool: Tool) -> str:
-    """With its version, if it has one of its own."""
+    """Name a tool, with its version if it has one of its own."""
     version = campaign.versions.get(tool.key, "")
     return tool.title.format("" if "not installed" in version else version).replace(" ,", ",")

@@ -1,4 +1,4 @@
-"""Whoever takes part: this package, other tools, its baselines, and EM without privacy."""
+"""Run what is compared: this package, other tools, its baselines, and EM without privacy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STARTS = 4
 
 
 def em(rows: Array, k: int, least_width: float) -> Mixture:
-    """scikit-learn's EM, the likeliest of four starts, in standardised columns.
+    """Fit by scikit-learn's EM, the likeliest of four starts, in standardised columns.
 
     Parameters
     ----------
@@ -55,17 +55,17 @@ class Tool(abc.ABC):
 
     key: str
     title: str
-    """With a place for its version, if it has one of its own."""
+    """Title, with a place for its version if it has one of its own."""
     takes_bounds: bool
-    """Whether it can be told bounds at all."""
+    """Whether it takes bounds at all."""
     needs_bounds: bool
-    """Whether it cannot do without."""
+    """Whether it needs bounds."""
     private: bool = True
     environment: Environment | None = None
-    """Where it is installed, if it is not this package."""
+    """Environment in which it is installed, if it is not this package."""
 
     def plays(self, case: Case) -> bool:
-        """Whether there is anything to run: bounds are told only to those who take them."""
+        """Whether there is anything to run: only tools that take bounds are given any."""
         told = case.situation.width is not None
         if told:
             return self.takes_bounds
@@ -74,7 +74,7 @@ class Tool(abc.ABC):
 
     @abc.abstractmethod
     def learn(self, case: Case, run: int) -> Mixture:
-        """A mixture, or `Unavailable` with the reason."""
+        """Learn a mixture, or raise `Unavailable` with the reason."""
 
 
 def _told(tool: Tool, case: Case) -> bool:
@@ -105,7 +105,7 @@ class _Ours(Tool):
 
 
 class _Peer(Tool):
-    """Another tool; the same EM on its synthetic rows."""
+    """Another tool, with the common EM on its synthetic rows."""
 
     takes_bounds = True
 

@@ -1,6 +1,6 @@
-"""What a baseline is: a private learner that has to be told more than its rows.
+"""What a baseline is: a differentially private learner that must be given more than its rows.
 
-A baseline says what it must be told (`Needs`), what it costs (`account`), and how it learns
+A baseline says what it must be given (`Needs`), what it costs (`account`), and how it learns
 (`learn`). Checking, pricing and the source of noise are the same for all, in `release`.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privgmm.arrays import Array, IntArray, finite_array, frozen, whole_number
-from privgmm.baselines.account import Account
+from privgmm.baselines.account import NoiseAccount
 from privgmm.baselines.bounds import Box
 from privgmm.baselines.moment_sums import NoisyMoments
 from privgmm.budget import Budget
@@ -24,16 +24,17 @@ from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Spend
 from privgmm.privacy.noise import NoiseSource, RandomState, noise_source
 
-__all__ = ["Baseline", "BaselineRelease", "Needs", "Task", "gaussians_of"]
+__all__ = ["Baseline", "BaselineRelease", "BaselineTask", "Needs", "gaussians_of"]
 
 _LEAST_WEIGHT = 1e-4
+"""Least weight of a component, as a share of all noisy counts: none is zero or less."""
 _LEAST_WIDTH = 1e-4
 """Of a component, in units of the radius of the ball: no covariance is singular."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Needs:
-    """What a learner must be told beside its rows, the budget and the number of components.
+    """What a learner must be given besides rows, budget and number of components.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class Needs:
     labels : bool
         Which component each row comes from.
     words : str
-        The same in words: to follow "has to be told".
+        Both in words: to follow "has to be told".
     """
 
     bounds: bool
@@ -60,7 +61,7 @@ class BaselineRelease:
     spend : Spend
         For replacing one row; `spent` as a Budget.
     seeded : bool
-        Whether the noise can be repeated: then this is a rehearsal and not private.
+        Whether the noise can be repeated: then this is a rehearsal and not differentially private.
     baseline : str
         Its name.
     """
@@ -72,12 +73,12 @@ class BaselineRelease:
 
     @property
     def spent(self) -> Budget:
-        """The price, as (epsilon, delta)."""
+        """Price as (epsilon, delta)."""
         return self.spend.budget
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Task:
+class BaselineTask:
     """What a baseline is given to learn from, checked.
 
     Parameters
@@ -87,7 +88,7 @@ class Task:
     n_components : int
     bounds : Box
     labels : array of int (n,) or None
-        0..k-1; only for those who need them.
+        0..k-1; only for baselines that need them.
     """
 
     rows: Array
@@ -97,12 +98,12 @@ class Task:
 
     @property
     def points(self) -> Array:
-        """The rows in the unit ball, see `Box.in_unit_ball`."""
+        """Rows in the unit ball, see `Box.in_unit_ball`."""
         return self.bounds.in_unit_ball(self.rows)
 
 
 class Baseline(abc.ABC):
-    """One private learner to compare with."""
+    """One differentially private learner to compare with."""
 
     name: ClassVar[str]
     """What one types."""
@@ -114,15 +115,15 @@ class Baseline(abc.ABC):
     needs: ClassVar[Needs]
 
     @abc.abstractmethod
-    def account(self, budget: Budget) -> Account:
-        """All noise that it draws within this budget; the same for any rows."""
+    def account(self, budget: Budget) -> NoiseAccount:
+        """Compute the noise that it draws within this budget; it does not depend on the rows."""
 
     @abc.abstractmethod
-    def learn(self, task: Task, account: Account, source: NoiseSource) -> Mixture:
+    def learn(self, task: BaselineTask, account: NoiseAccount, source: NoiseSource) -> Mixture:
         """Draw the noise and learn: costs the price of `account`, and uses the rows for no more."""
 
     def check(self, n_components: int, n_features: int) -> None:  # noqa: B027 - most take any
-        """Raise `InvalidInput` if it cannot be asked for so many components or columns."""
+        """Raise `InvalidInput` if it cannot take this number of components or columns."""
 
     def release(
         self,
@@ -166,7 +167,7 @@ class Baseline(abc.ABC):
                 f"bounds must have one side per column: rows have {d}, bounds {bounds.n_features}"
             )
         self.check(k, d)
-        task = Task(table, k, bounds, self._labels(labels, n, k))
+        task = BaselineTask(table, k, bounds, self._labels(labels, n, k))
         account = self.account(budget)
         spend = account.spend(budget.delta)
         if not budget.covers(spend.budget):
@@ -182,7 +183,10 @@ class Baseline(abc.ABC):
                 raise InvalidInput(f"labels are not used by baseline {self.name!r}: leave them out")
             return None
         if labels is None:
-            raise InvalidInput(f"labels must be given to baseline {self.name!r}: it is told them")
+            raise InvalidInput(
+                f"labels must be given to baseline {self.name!r}: it learns each component from "
+                "the rows that have its label"
+            )
         given = np.asarray(labels)
         if given.shape != (n,) or given.dtype.kind not in "iu":
             raise InvalidInput(
@@ -197,7 +201,7 @@ class Baseline(abc.ABC):
 
 
 def gaussians_of(moments: NoisyMoments, fallback: Mixture) -> Mixture:
-    """One Gaussian per group from noisy moments in the unit ball; post-processing.
+    """Compute one Gaussian per group from noisy moments in the unit ball; post-processing.
 
     Parameters
     ----------

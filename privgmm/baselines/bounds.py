@@ -1,4 +1,4 @@
-"""The box that a baseline is told: rows outside are pulled into it."""
+"""The box that a baseline is given: rows outside are pulled into it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Box:
 
     @classmethod
     def around(cls, mixture: Mixture, deviations: float = 5.0) -> Box:
-        """What somebody would tell who knew the mixture: every component by so many deviations."""
+        """Return the box that holds this many deviations around each component of a mixture."""
         reach = positive(deviations, "deviations") * np.sqrt(
             np.diagonal(mixture.covariances, axis1=1, axis2=2)
         )
@@ -51,12 +51,12 @@ class Box:
 
     @property
     def n_features(self) -> int:
-        """D, the number of columns."""
+        """Number of columns d."""
         return len(self.low)
 
     @property
     def centre(self) -> Array:
-        """The middle (d,)."""
+        """Middle (d,)."""
         return np.asarray(self.low + self.half)
 
     @property
@@ -65,16 +65,16 @@ class Box:
         return np.asarray((self.high - self.low) / 2)
 
     def widened(self, factor: float) -> Box:
-        """The same centre, sides so many times as long; below 1 the box is too tight."""
+        """Return a box of this centre, its sides multiplied by a factor."""
         half = self.half * positive(factor, "factor")
         return Box(self.centre - half, self.centre + half)
 
     def clipped(self, rows: Array) -> Array:
-        """Rows (n, d) with every value outside moved to the nearest side."""
+        """Move every value of rows (n, d) outside the box to the nearest side."""
         return np.clip(rows, self.low, self.high)
 
     def in_unit_ball(self, rows: Array) -> Array:
-        """Rows (n, d) pulled into the box, in coordinates in which the box is in the unit ball.
+        """Pull rows (n, d) into the box, in coordinates in which the box is in the unit ball.
 
         ``(x - centre) / (half sqrt d)``: every column is in ``±1/sqrt d``.
         """
@@ -83,7 +83,7 @@ class Box:
         )
 
     def from_unit_ball(self, mixture: Mixture) -> Mixture:
-        """A mixture of rows as `in_unit_ball` gives them, in the coordinates of the rows."""
+        """Move a mixture of rows as `in_unit_ball` gives them into the coordinates of the rows."""
         return mixture.transformed(np.diag(self.half * math.sqrt(self.n_features)), self.centre)
 
     def __eq__(self, other: object) -> bool:

@@ -1,8 +1,8 @@
-"""One run of any learner on rows whose truth is known: ours, a baseline, or EM without privacy.
+"""Runs of any learner on rows whose truth is known: ours, a baseline, or EM without privacy.
 
-A `Problem` is a mixture, the rows drawn from it after a change of units, and what a baseline is
-told about them. A `Contender` is whoever learns. All noise is seeded: these are rehearsals on
-generated rows, nothing is spent and nothing is private.
+A `LearningProblem` is a mixture, the rows drawn from it after a change of units, and the bounds
+that baselines are given. A `Contender` is a learner that takes part. All noise is seeded: these are
+rehearsals on generated rows, nothing is spent and nothing is differentially private.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import rows_for
 from privgmm.mixture import Mixture
-from privgmm.release import release
+from privgmm.releases import release
 from privgmm.results import Release
 
 __all__ = [
@@ -39,18 +39,18 @@ __all__ = [
     "Absent",
     "Contender",
     "Errors",
-    "Problem",
+    "LearningProblem",
     "Result",
     "contender",
     "contenders",
-    "errors_of",
+    "measured_errors",
     "run",
 ]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Problem:
-    """Rows from a known mixture, in some units, and what a baseline is told about them.
+class LearningProblem:
+    """Rows from a known mixture, in some units, and the bounds that baselines are given.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Problem:
     shift : array (d,)
         A row x becomes ``matrix x + shift``.
     told : Box
-        What those learners are told that need bounds.
+        Bounds, for the learners that need them.
     """
 
     mixture: Mixture
@@ -77,25 +77,25 @@ class Problem:
         shift: float = 0.0,
         scale: float = 1.0,
         shear: float = 0.0,
-    ) -> Problem:
-        """A problem whose bounds were right once, before the rows changed.
+    ) -> LearningProblem:
+        """Make a problem whose bounds were right before the units of the rows changed.
 
         Parameters
         ----------
         mixture : Mixture
         width : float
-            How many times as wide as right the bounds are: 1 holds every component by five
+            Of the bounds, as a multiple of the right one: 1 holds every component by five
             deviations, less is too tight.
         shift : float
             Added to every column.
         scale : float
             All columns are multiplied by it.
         shear : float
-            So many times the first column is added to the last; nothing with one column.
+            Adds this multiple of column 1 to the last column; does nothing with one column.
 
         Notes
         -----
-        The bounds are those of the rows as they were: nobody told the learners of the change.
+        The bounds are those of the rows before the change; baselines are not informed of it.
         """
         d = mixture.n_features
         matrix = positive(scale, "scale") * np.eye(d)
@@ -110,11 +110,11 @@ class Problem:
 
     @functools.cached_property
     def truth(self) -> Mixture:
-        """The mixture of the rows as they are."""
+        """Mixture of the rows in their units."""
         return self.mixture.transformed(self.matrix, self.shift)
 
     def rows(self, n: int, seed: int) -> tuple[Array, IntArray]:
-        """Rows (n, d) and the component of each (n,); the same rows whatever their units."""
+        """Draw rows (n, d) and the component of each (n,); the units do not change the draw."""
         drawn, labels = self.mixture.sample_with_labels(n, rng=seed)
         return np.asarray(drawn @ self.matrix.T + self.shift), labels.astype(np.int64)
 
@@ -122,7 +122,7 @@ class Problem:
         return self.mixture, self.matrix.tobytes(), self.shift.tobytes(), self.told
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Problem) and self._key() == other._key()
+        return isinstance(other, LearningProblem) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -147,8 +147,8 @@ class Errors:
     covariance: float
 
 
-def errors_of(truth: Mixture, found: Mixture) -> Errors:
-    """All errors; components are matched so that the worst of them is as near as it can be."""
+def measured_errors(truth: Mixture, found: Mixture) -> Errors:
+    """Measure all errors; components are matched so that the worst one is as near as can be."""
     table = component_distances(
         truth.weights[:, None],
         truth.means[:, None],
@@ -194,9 +194,9 @@ Result: TypeAlias = Errors | Absent
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Drawn:
-    """What a contender gets in one run, whether it looks at it or not."""
+    """Everything that a contender may use in one run."""
 
-    problem: Problem
+    problem: LearningProblem
     rows: Array
     labels: IntArray
     budget: Budget
@@ -208,7 +208,7 @@ class _Drawn:
 
 
 class Contender(abc.ABC):
-    """Whoever takes part in a comparison."""
+    """A learner that takes part in a comparison."""
 
     key: str
     """Different for each."""
@@ -216,16 +216,16 @@ class Contender(abc.ABC):
     sentence: str
     look: Look
     told: str
-    """What it has to be told beside rows, budget and number of components; in words."""
+    """What it must be given besides rows, budget and number of components, in words."""
     private: bool = True
 
     @abc.abstractmethod
     def learn(self, drawn: _Drawn) -> Mixture | Absent:
-        """A mixture, or why there is none."""
+        """Learn a mixture, or say why there is none."""
 
 
 class _Ours(Contender):
-    """A method of the package: with its automatic plan, told nothing."""
+    """A method of the package, with its automatic plan; given nothing more."""
 
     told = "nothing"
 
@@ -240,7 +240,7 @@ class _Ours(Contender):
         if isinstance(planned, Absent):
             return planned
         with warnings.catch_warnings():
-            # rehearsals of the same rows with a seed are what this is for
+            # repeated rehearsals of one table with a seed are what this is for
             warnings.simplefilter("ignore", PrivacyWarning)
             result = release(drawn.rows, planned, rng=drawn.seed).result
         return result.mixture if isinstance(result, Release) else Absent(True, result.reason)
@@ -248,7 +248,7 @@ class _Ours(Contender):
 
 @functools.lru_cache(maxsize=512)
 def _plan(name: str, n: int, k: int, d: int, budget: Budget) -> Plan | Absent:
-    """The automatic plan, or why it is not worth running."""
+    """Make the automatic plan, or say why it is not worth running."""
     request = PlanRequest(
         n_components=k,
         n_features=d,
@@ -262,12 +262,12 @@ def _plan(name: str, n: int, k: int, d: int, budget: Budget) -> Plan | Absent:
     except InvalidInput as problem:
         return Absent(False, str(problem), rows_for(request.but(n_rows=None)))
     if answer.shortage:
-        return Absent(False, answer.shortage, answer.plan.rows_needed())
+        return Absent(False, str(answer.shortage), answer.plan.rows_needed())
     return answer.plan
 
 
 class _Baseline(Contender):
-    """A baseline, told the bounds of the problem and, where it needs them, the labels."""
+    """A baseline, given the bounds of the problem and, where it needs them, the labels."""
 
     def __init__(self, baseline: Baseline) -> None:
         self.key, self.title = f"baseline:{baseline.name}", baseline.title
@@ -294,7 +294,7 @@ class _WithoutPrivacy(Contender):
 
     key = "without"
     title = "Without privacy"
-    sentence = "runs EM on the rows as they are: nobody is protected"
+    sentence = "runs EM on the rows as they are: no one is protected"
     look = Look("#2583C4", "dot", 2.8)
     told = "nothing"
     private = False
@@ -310,23 +310,23 @@ WITHOUT_PRIVACY: Contender = _WithoutPrivacy()
 
 
 def contenders() -> tuple[Contender, ...]:
-    """Everybody: the package's methods, the newest first, the baselines, and no privacy."""
-    ours = (_Ours(method) for method in reversed(methods.all_methods()))
+    """List the package's methods, the default first, the baselines, and EM without privacy."""
+    ours = (_Ours(method) for method in methods.all_methods())
     others = (_Baseline(baseline) for baseline in baselines.all_baselines())
     return (*ours, *others, WITHOUT_PRIVACY)
 
 
 def contender(key: str) -> Contender:
-    """The one of that key, or a clear error."""
+    """Return the contender with a key, or raise a clear error."""
     for one in contenders():
         if one.key == key:
             return one
     raise InvalidInput(f"no contender is called {key!r}")
 
 
-def run(key: str, problem: Problem, n: int, budget: Budget, seed: int) -> Result:
+def run(key: str, problem: LearningProblem, n: int, budget: Budget, seed: int) -> Result:
     """Draw n rows, learn, and measure; everything follows from the seed."""
     rows_seed, noise_seed = (int(x) for x in np.random.SeedSequence([seed, n]).generate_state(2))
     rows, labels = problem.rows(n, rows_seed)
     found = contender(key).learn(_Drawn(problem, rows, labels, budget, noise_seed))
-    return found if isinstance(found, Absent) else errors_of(problem.truth, found)
+    return found if isinstance(found, Absent) else measured_errors(problem.truth, found)

@@ -1,4 +1,4 @@
-"""EM whose sums carry noise, for rows in a known ball."""
+"""The baseline `dp_em`: EM whose sums carry noise, for rows in a known ball."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.baselines.account import Account
-from privgmm.baselines.baseline import Baseline, Needs, Task, gaussians_of
-from privgmm.baselines.moment_sums import LEAST_SENSITIVITY, MomentSums
-from privgmm.baselines.starts import everything, spread_starts, whole
+from privgmm.baselines.account import NoiseAccount
+from privgmm.baselines.baseline import Baseline, BaselineTask, Needs, gaussians_of
+from privgmm.baselines.moment_sums import ALL_MOMENTS, LEAST_SENSITIVITY, GroupSums
+from privgmm.baselines.starts import everything, spread_starts, unit_gaussian
 from privgmm.budget import Budget
 from privgmm.methods.method import Look
 from privgmm.mixture import Mixture
@@ -20,7 +20,7 @@ __all__ = ["DPEM", "posteriors"]
 
 
 def posteriors(points: Array, public: Mixture) -> Array:
-    """Shares (m, k): the posterior probabilities of the components of a public mixture."""
+    """Compute shares (m, k): posterior probabilities of the components of a public mixture."""
     logs = public.log_joint(points)
     logs -= logs.max(axis=1, keepdims=True)
     shares = np.exp(logs)
@@ -46,18 +46,20 @@ class DPEM(Baseline):
     needs: ClassVar[Needs] = Needs(True, False, "a ball that holds the rows")
 
     passes: ClassVar[int] = 8
-    """Of EM, after one that learns the mean and covariance of all rows."""
-    sums: ClassVar[MomentSums] = MomentSums((0.5, 0.7, 1.0))
+    """Passes of EM, after one for the moments of all rows; few, because each one costs."""
+    sums: ClassVar[GroupSums] = ALL_MOMENTS
 
-    def account(self, budget: Budget) -> Account:
-        """One draw per pass."""
-        return Account.for_budget(budget, self.passes + 1, LEAST_SENSITIVITY)
+    def account(self, budget: Budget) -> NoiseAccount:
+        """Compute the noise of one draw per pass."""
+        return NoiseAccount.for_budget(budget, self.passes + 1, LEAST_SENSITIVITY)
 
-    def learn(self, task: Task, account: Account, source: NoiseSource) -> Mixture:
-        """All passes, in the unit ball."""
+    def learn(self, task: BaselineTask, account: NoiseAccount, source: NoiseSource) -> Mixture:
+        """Run all passes, in the unit ball."""
         points, k = task.points, task.n_components
         first = self.sums.noisy(points, everything(points), account, source)
-        mixture = spread_starts(gaussians_of(first, whole(task.bounds.n_features)), k, source)
+        mixture = spread_starts(
+            gaussians_of(first, unit_gaussian(task.bounds.n_features)), k, source
+        )
         for _ in range(self.passes):
             noisy = self.sums.noisy(points, posteriors(points, mixture), account, source)
             mixture = gaussians_of(noisy, mixture)

@@ -1,4 +1,4 @@
-"""k-means whose sums carry noise, and a Gaussian for every cluster, for rows in a known box."""
+"""The baseline `dp_kmeans`: noisy k-means, and a Gaussian for every cluster, in a known box."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from privgmm.arrays import Array
-from privgmm.baselines.account import Account
-from privgmm.baselines.baseline import Baseline, Needs, Task, gaussians_of
-from privgmm.baselines.moment_sums import LEAST_SENSITIVITY, MomentSums
-from privgmm.baselines.starts import everything, spread_points, whole
+from privgmm.baselines.account import NoiseAccount
+from privgmm.baselines.baseline import Baseline, BaselineTask, Needs, gaussians_of
+from privgmm.baselines.moment_sums import ALL_MOMENTS, LEAST_SENSITIVITY, GroupSums
+from privgmm.baselines.starts import everything, spread_points, unit_gaussian
 from privgmm.budget import Budget
 from privgmm.methods.method import Look
 from privgmm.mixture import Mixture
@@ -20,7 +20,7 @@ __all__ = ["DPKMeans", "nearest_centre"]
 
 
 def nearest_centre(points: Array, centres: Array) -> Array:
-    """Shares (m, k): one for the nearest centre, zero for the others."""
+    """Compute shares (m, k): one for the nearest centre, zero for the others."""
     distances = (centres * centres).sum(axis=1) - 2 * points @ centres.T
     return np.asarray(np.eye(len(centres))[np.argmin(distances, axis=1)])
 
@@ -48,19 +48,19 @@ class DPKMeans(Baseline):
     needs: ClassVar[Needs] = Needs(True, False, "a box that holds the rows")
 
     passes: ClassVar[int] = 5
-    """Of Lloyd, after one that learns the mean and covariance of all rows and before the last."""
-    centre_sums: ClassVar[MomentSums] = MomentSums((0.7, 0.7))
-    sums: ClassVar[MomentSums] = MomentSums((0.5, 0.7, 1.0))
+    """Lloyd passes between the first, for the moments of all rows, and the last; each one costs."""
+    centre_sums: ClassVar[GroupSums] = GroupSums((0.7, 0.7))
+    sums: ClassVar[GroupSums] = ALL_MOMENTS
 
-    def account(self, budget: Budget) -> Account:
-        """One draw per pass, the first and the last included."""
-        return Account.for_budget(budget, self.passes + 2, LEAST_SENSITIVITY)
+    def account(self, budget: Budget) -> NoiseAccount:
+        """Compute the noise of one draw per pass, the first and the last included."""
+        return NoiseAccount.for_budget(budget, self.passes + 2, LEAST_SENSITIVITY)
 
-    def learn(self, task: Task, account: Account, source: NoiseSource) -> Mixture:
-        """All passes, in the unit ball."""
+    def learn(self, task: BaselineTask, account: NoiseAccount, source: NoiseSource) -> Mixture:
+        """Run all passes, in the unit ball."""
         points, k, d = task.points, task.n_components, task.bounds.n_features
         first = self.sums.noisy(points, everything(points), account, source)
-        pooled = gaussians_of(first, whole(d))
+        pooled = gaussians_of(first, unit_gaussian(d))
         centres = spread_points(pooled, k, source)
         for _ in range(self.passes):
             shares = nearest_centre(points, centres)

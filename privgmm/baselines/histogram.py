@@ -1,4 +1,4 @@
-"""Noisy counts of the cells of a known box, rows made up from them, and EM on those."""
+"""The baseline `histogram`: noisy counts of cells of a known box, rows made from them, and EM."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from privgmm.arrays import Array, IntArray
-from privgmm.baselines.account import Account
-from privgmm.baselines.baseline import Baseline, Needs, Task
+from privgmm.baselines.account import NoiseAccount
+from privgmm.baselines.baseline import Baseline, BaselineTask, Needs
 from privgmm.baselines.bounds import Box
 from privgmm.budget import Budget
 from privgmm.errors import InvalidInput
@@ -25,10 +25,13 @@ COUNT_SENSITIVITY = math.sqrt(2)
 """Replacing a row takes one from a cell and adds one to another: sqrt 2 in L2, exactly."""
 
 _MOST_CELLS = 250_000
+"""Bounds memory and time; a convention."""
 _FINEST = 64
+"""Cells per column at most; a convention."""
 _MOST_ROWS = 200_000
+"""Rows made from the counts at most: bounds the time of EM; a convention."""
 _PRIOR_ROWS = 1.0
-"""Made-up rows that keep components from collapsing onto a cell."""
+"""Weight, in rows, of the prior that keeps components from collapsing onto a cell."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Grid:
 
     @classmethod
     def for_rows(cls, box: Box, n_rows: int) -> Grid:
-        """As fine as so many rows bear: from public numbers alone.
+        """Choose the grid for a number of rows, from public numbers alone.
 
         About ``n^(1/(d+2))`` cells per column balance noise and width; twice as many, because
         a Gaussian fills only a part of the box. Never fewer than two, nor more cells in all than
@@ -60,7 +63,7 @@ class Grid:
 
     @property
     def n_cells(self) -> int:
-        """In all."""
+        """Number of cells."""
         return int(self.per_column**self.box.n_features)
 
     @property
@@ -69,7 +72,7 @@ class Grid:
         return np.asarray(2 * self.box.half / self.per_column)
 
     def counts(self, rows: Array) -> IntArray:
-        """How many rows lie in every cell (n_cells,). NOT private.
+        """Count the rows in every cell (n_cells,). CONFIDENTIAL.
 
         A row outside the box counts for the nearest cell, so every row counts once.
         """
@@ -79,7 +82,7 @@ class Grid:
         return np.bincount(places @ powers, minlength=self.n_cells).astype(np.int64)
 
     def rows_of(self, cells: IntArray, uniform: Array) -> Array:
-        """Rows (m, d) in these cells (m,), at places (m, d) between 0 and 1 within each."""
+        """Place rows (m, d) in these cells (m,), at places (m, d) between 0 and 1 within each."""
         powers = self.per_column ** np.arange(self.box.n_features, dtype=np.int64)
         places = cells[:, None] // powers % self.per_column
         return np.asarray(self.box.low + (places + uniform) * self.steps)
@@ -98,17 +101,18 @@ class NoisyHistogram(Baseline):
     name: ClassVar[str] = "histogram"
     title: ClassVar[str] = "Noisy histogram"
     sentence: ClassVar[str] = (
-        "counts the rows in each cell of a known box, adds noise, and runs EM on made-up rows"
+        "counts the rows in each cell of a known box, adds noise, and runs EM on rows drawn from "
+        "the noisy counts"
     )
     look: ClassVar[Look] = Look("#7A7AE0", "dashdot", 2.5)
     needs: ClassVar[Needs] = Needs(True, False, "a box that holds the rows")
 
-    def account(self, budget: Budget) -> Account:
-        """A single draw, on integers that a row moves by little."""
-        return Account.for_budget(budget, 1, COUNT_SENSITIVITY)
+    def account(self, budget: Budget) -> NoiseAccount:
+        """Compute the noise of a single draw, on integers that a row moves by little."""
+        return NoiseAccount.for_budget(budget, 1, COUNT_SENSITIVITY)
 
     def check(self, n_components: int, n_features: int) -> None:  # noqa: ARG002 - any number
-        """Columns as long as a grid with two cells per column fits into memory."""
+        """Check that a grid with two cells per column fits into memory."""
         most = math.floor(math.log2(_MOST_CELLS))
         if n_features > most:
             raise InvalidInput(
@@ -116,8 +120,8 @@ class NoisyHistogram(Baseline):
                 "for every combination"
             )
 
-    def learn(self, task: Task, account: Account, source: NoiseSource) -> Mixture:
-        """Count, add noise, make rows up, fit."""
+    def learn(self, task: BaselineTask, account: NoiseAccount, source: NoiseSource) -> Mixture:
+        """Count, add noise, make rows from the counts, fit."""
         n = len(task.rows)
         grid = Grid.for_rows(task.bounds, n)
         sigma = account.multiplier * COUNT_SENSITIVITY
@@ -126,7 +130,7 @@ class NoisyHistogram(Baseline):
 
 
 def _fit(grid: Grid, noisy: IntArray, sigma: float, n: int, k: int, seed: int) -> Mixture:
-    """From noisy counts to a mixture: post-processing."""
+    """Fit a mixture to noisy counts: post-processing."""
     kept = np.where(noisy > sigma * math.sqrt(2 * math.log(grid.n_cells)), noisy, 0)
     if not kept.any():
         # nothing rises above the noise: all that is known is the box
@@ -136,7 +140,7 @@ def _fit(grid: Grid, noisy: IntArray, sigma: float, n: int, k: int, seed: int) -
     m = max(n, 10 * k * (d + 1))
     cells = generator.choice(grid.n_cells, size=m, p=kept / kept.sum()).astype(np.int64)
     rows = grid.rows_of(cells, generator.random((m, d)))
-    # in units of a cell, whatever the units of the columns
+    # in units of a cell, so that the units of the columns do not matter
     fitted = EM(k, prior_rows=_PRIOR_ROWS).fit((rows - grid.box.centre) / grid.steps, rng=seed)
     roots = np.empty((k, d, d))
     for j, covariance in enumerate(fitted.covariances):

@@ -1,4 +1,4 @@
-"""Noisy sums of a row's first powers, shared out among groups: what most baselines are made of.
+"""Noisy sums of the first powers of rows, divided among groups: what most baselines draw.
 
 A row is a point v of the unit ball and has shares r of k groups that sum to one: posterior
 probabilities in EM, a single one in k-means or where labels are known.
@@ -12,17 +12,18 @@ import math
 import numpy as np
 
 from privgmm.arrays import Array, IntArray, positive
-from privgmm.baselines.account import Account
+from privgmm.baselines.account import NoiseAccount
 from privgmm.errors import InvalidInput
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.fixed_point import fixed_scale, rounded_sensitivity
 
-__all__ = ["LEAST_SENSITIVITY", "MomentSums", "NoisyMoments"]
+__all__ = ["ALL_MOMENTS", "LEAST_SENSITIVITY", "GroupSums", "NoisyMoments"]
 
 LEAST_SENSITIVITY = 2.0**16
-"""In integer steps, whatever the number of rows; see `privgmm.privacy.curves.gaussian_curve`."""
+"""In integer steps, for any number of rows; see `privgmm.privacy.curves.gaussian_curve`."""
 
 _CHUNK = 1 << 16
+"""Rows summed at a time: their powers fit into memory for any number of rows."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class NoisyMoments:
 
 
 @dataclasses.dataclass(frozen=True)
-class MomentSums:
+class GroupSums:
     """Which moments are summed, and how they are weighed against each other.
 
     Parameters
@@ -88,7 +89,7 @@ class MomentSums:
         return math.sqrt(2) * math.hypot(*self.scales)
 
     def of(self, points: Array, shares: Array) -> tuple[IntArray, float]:
-        """Integer sums (k, width) and what one unit stands for. NOT private by themselves.
+        """Compute integer sums (k, width) and what one unit stands for. CONFIDENTIAL.
 
         Every contribution is rounded by itself, so one row changes nothing but its own.
 
@@ -120,13 +121,13 @@ class MomentSums:
         return np.concatenate(parts, axis=1)
 
     def covered(self, unit: float, size: int) -> float:
-        """How far one row moves so many integer sums, in L2, rounding included."""
+        """Bound how far one row moves this number of integer sums, in L2, rounding included."""
         return rounded_sensitivity(self.sensitivity, unit, size)
 
     def noisy(
-        self, points: Array, shares: Array, account: Account, source: NoiseSource
+        self, points: Array, shares: Array, account: NoiseAccount, source: NoiseSource
     ) -> NoisyMoments:
-        """The sums with discrete Gaussian noise: one of the draws of `account`."""
+        """Add discrete Gaussian noise to the sums: one of the draws of `account`."""
         sums, unit = self.of(points, shares)
         sigma = account.multiplier * self.covered(unit, sums.size)
         noise = source.discrete_gaussian(sigma, sums.size).reshape(sums.shape)
@@ -142,3 +143,7 @@ class MomentSums:
             seconds[:, row, column] = entries / np.where(row == column, 1.0, math.sqrt(2))
             seconds += np.transpose(np.triu(seconds, 1), (0, 2, 1))
         return NoisyMoments(counts, firsts, seconds, tuple(deviation / c for c in self.scales))
+
+
+ALL_MOMENTS = GroupSums((0.5, 0.7, 1.0))
+"""Counts, first and second moments. Noise is in proportion to 1/scale: least on the second."""

@@ -8,23 +8,24 @@ from privgmm.arrays import Array
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource
 
-__all__ = ["everything", "spread_points", "spread_starts", "whole"]
+__all__ = ["everything", "spread_points", "spread_starts", "unit_gaussian"]
 
 _CANDIDATES = 512
+"""Points drawn to choose starts from: many more than components; a convention."""
 
 
 def everything(points: Array) -> Array:
-    """Shares (m, 1) of a single group that holds all."""
+    """Return shares (m, 1) of a single group that holds all rows."""
     return np.ones((len(points), 1))
 
 
-def whole(d: int) -> Mixture:
-    """One Gaussian as wide as the unit ball: what is known before any row was looked at."""
+def unit_gaussian(d: int) -> Mixture:
+    """Return one Gaussian as wide as the unit ball: what is known before any row is read."""
     return Mixture([1.0], np.zeros((1, d)), np.eye(d)[None] / d)
 
 
 def spread_points(pooled: Mixture, k: int, source: NoiseSource) -> Array:
-    """K points (k, d) far apart from each other within a public Gaussian.
+    """Choose k points (k, d) far apart from each other within a public Gaussian.
 
     Candidates are drawn from it, none in its far tail, which is no place for the middle of a
     component. The first taken is the one farthest from its mean, and each next one is farthest from
@@ -43,7 +44,7 @@ def spread_points(pooled: Mixture, k: int, source: NoiseSource) -> Array:
 
 
 def spread_starts(pooled: Mixture, k: int, source: NoiseSource) -> Mixture:
-    """K equal components at `spread_points`, each a share of the public Gaussian's volume."""
+    """Place k equal components at `spread_points`, each a share of the public Gaussian's volume."""
     if k == 1:
         return pooled
     d = pooled.n_features

@@ -1,8 +1,8 @@
-"""Figures of a comparison: the error of every learner against epsilon or against rows.
+"""Draw a comparison: the error of every learner against epsilon or against rows.
 
-Plotly only, in the visual language of `mixtures`. Every learner has its own hue, dash and mark; a
-line goes through the medians of its runs and bars from the best to the worst. Where no run gave a
-mixture there is a mark above the curves instead.
+Plotly only, in the visual language of `mixtures`. Every learner has its own hue, dash and mark. A
+line goes through the medians of its runs, and bars reach from the best to the worst. Where no run
+gave a mixture there is a mark above the curves instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SYMBOLS = (
 )
 _REFUSED, _TOO_FEW = "x-thin", "circle-open"
 _FLOOR, _CEILING = 1e-9, 1e12
-"""Errors are drawn between these."""
+"""Errors beyond these are drawn at them: a log axis cannot hold zero or infinity."""
 _LINE = 0.075
 """Height of a line of marks above the curves, as a share of the axis."""
 _CAPTION = 1.2
@@ -37,7 +37,7 @@ _FINE_UP_TO = 2.5
 
 @dataclasses.dataclass(frozen=True)
 class ErrorPoint:
-    """What some runs of one learner gave at one place.
+    """Results of some runs of one learner at one place of the axis.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ErrorPoint:
     refused : int
         How many were tried and refused.
     rows_needed : float or None
-        Where it was not even tried: rows that would do, infinite if none would.
+        Where it was not tried: how many rows would be enough, infinite if no number is.
     """
 
     x: float
@@ -57,13 +57,13 @@ class ErrorPoint:
 
     @property
     def median(self) -> float:
-        """Of the errors, drawn ones."""
+        """Median error, within what is drawn."""
         return float(np.clip(np.median(self.errors), _FLOOR, _CEILING))
 
 
 @dataclasses.dataclass(frozen=True)
 class ErrorCurve:
-    """One learner's runs, in the order of x."""
+    """Runs of one learner, in the order of x."""
 
     title: str
     look: Look
@@ -71,7 +71,7 @@ class ErrorCurve:
 
     @property
     def with_errors(self) -> tuple[ErrorPoint, ...]:
-        """Where at least one run gave a mixture."""
+        """Points where at least one run gave a mixture."""
         return tuple(point for point in self.points if point.errors)
 
 
@@ -85,17 +85,17 @@ def comparison_figure(
     legend: bool = True,
     height: int = 440,
 ) -> go.Figure:
-    """Errors against something, one curve per learner.
+    """Draw errors against epsilon or rows, one curve per learner.
 
     Parameters
     ----------
     curves : sequence of ErrorCurve
     across, up : str
-        What the axes are called.
+        Titles of the axes.
     here : float
-        The place that the other figure goes through, marked by an upright line.
+        The x at which the other figure is drawn, marked by a vertical line.
     ticks : sequence of float
-        Where the axis has numbers. It reaches over all of them, so it stays while curves grow.
+        Where the axis has numbers. It covers all of them, so it stays while curves grow.
     legend : bool
     height : int
         Pixels.
@@ -142,7 +142,7 @@ def comparison_figure(
 
 
 def _span(curves: Sequence[ErrorCurve]) -> tuple[float, float]:
-    """Decades that hold every error, bars included."""
+    """Compute the decades that hold every error, bars included."""
     drawn = [
         min(max(error, _FLOOR), _CEILING)
         for curve in curves
@@ -157,7 +157,7 @@ def _span(curves: Sequence[ErrorCurve]) -> tuple[float, float]:
 
 
 def _log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
-    """Where a log axis has numbers, and the numbers as people write them."""
+    """Choose where a log axis has numbers, and write these numbers."""
     leads = (1, 3) if high - low <= _FINE_UP_TO else (1,)
     step = max(1, math.ceil((high - low) / 6))
     values = [
@@ -170,7 +170,7 @@ def _log_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 
 
 def _as_tick(value: float) -> str:
-    """A tick.
+    """Write the number at a tick.
 
     >>> _as_tick(0.003), _as_tick(30.0), _as_tick(1e6)
     ('0.003', '30', '10<sup>6</sup>')
@@ -207,7 +207,7 @@ def _add_curve(figure: go.Figure, curve: ErrorCurve, symbol: str) -> None:
             for point in points
         ],
         hovertemplate="%{x:,}: %{y:.3g}<br>%{customdata}<extra>" + curve.title + "</extra>",
-        # a learner that never gave a mixture is named in the legend by its marks
+        # a learner without any mixture is named in the legend by its marks
         showlegend=bool(points),
     )
 
@@ -247,7 +247,7 @@ def _absence(point: ErrorPoint) -> str:
 
 
 def comparison_alt_text(curves: Sequence[ErrorCurve], across: str) -> str:
-    """A figure in words, for those who do not see it."""
+    """Describe a figure in words."""
     sentences = []
     for curve in curves:
         points = curve.with_errors

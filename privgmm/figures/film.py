@@ -1,8 +1,8 @@
-"""Figures of Algorithm 1 at work, in the plane of the data: blocks, fits, mean or pick, mask.
+"""Draw Algorithm 1 at work, in the plane of the data: blocks, fits, mean or pick, mask.
 
 One picture per step, in the visual language of `mixtures`: what only the curator may see in its
-blue, what is released in its orange, everything else grey. All but the release itself is NOT
-private. What happens in between, on the table of distances, is drawn in `votes`.
+blue, what is released in its orange, everything else grey. All but the release itself is
+CONFIDENTIAL. What happens in between, on the table of distances, is drawn in `votes`.
 
 Plotly only: no page framework is imported here.
 """
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class BlockLook(NamedTuple):
-    """How one of the few blocks that are followed through the film is drawn."""
+    """Colour and mark of one of the few blocks that are followed from step to step."""
 
     colour: str
     symbol: str
@@ -65,40 +65,48 @@ BLOCK_LOOKS = (
     BlockLook("#8C6D5A", "star"),
 )
 OUTSIDE = "#85858C"
-"""Blocks that do not count, noise that does not pass, what might have come out or came before."""
+"""Colour of blocks that do not count, noise that does not pass, and what might have come out."""
+
+# the numbers below are choices of looks: nothing depends on them
 
 _FAINT = 0.35
+"""Opacity of one outline among many: where several pile up, the line is full."""
 _MOST_GHOSTS = 150
+"""Outlines that are drawn of more fits than that."""
 _GHOST_LAYERS = 15
-_STEPS = 49
-_DEALS = 12
-_MORPHS = 14
+"""Traces into which these are split: only lines of different traces darken one another."""
+_OUTLINE_STEPS = 49
+"""Points of an outline; the last repeats the first."""
+_DEALS, _MORPHS = 12, 14
+"""Frames in which rows are dealt, and in which one mixture moves to another."""
+_ROOM = 0.3
+"""Room around the rows, as a share of their extent."""
 
 
 class Window(NamedTuple):
-    """What part of the plane a film shows: equal from step to step, so that nothing jumps."""
+    """The part of the plane that is shown: equal from step to step, so that nothing jumps."""
 
     x: tuple[float, float]
     y: tuple[float, float]
 
 
 def window_of(rows: Array, axes: Sequence[int] = (0, 1)) -> Window:
-    """A window that holds nearly all rows with room around; a few far rows do not widen it."""
+    """Compute a window around 99 % of the rows, with room; a few far rows do not widen it."""
     pair = list(axes) if rows.shape[1] > 1 else [0, 0]
     low, high = np.quantile(thinned(rows, 20_000)[:, pair], [0.005, 0.995], axis=0)
-    room = 0.3 * np.where(high > low, high - low, 1.0)
+    room = _ROOM * np.where(high > low, high - low, 1.0)
     (x0, y0), (x1, y1) = (low - room).tolist(), (high + room).tolist()
     return Window((x0, x1), (y0, y1))
 
 
 def drawn_to_scale(window: Window) -> bool:
-    """Whether both axes have the same scale: not where that would make a thin strip."""
+    """Tell whether both axes get the same scale: not where that would make a thin strip."""
     width, height = window.x[1] - window.x[0], window.y[1] - window.y[0]
     return 1 / 6 <= width / height <= 6
 
 
 def framed(figure: go.Figure, window: Window, flat: bool, names: Sequence[str]) -> go.Figure:
-    """The figure dressed and set into the window; `flat` if it shows densities of one column."""
+    """Dress the figure and set it into the window; `flat` if it shows densities of one column."""
     figure.update_xaxes(range=window.x, title_text=names[0])
     if flat:
         figure.update_yaxes(title_text="density", rangemode="tozero")
@@ -110,7 +118,7 @@ def framed(figure: go.Figure, window: Window, flat: bool, names: Sequence[str]) 
 
 
 def see_through(colour: str, opacity: float) -> str:
-    """A colour #rrggbb with an opacity."""
+    """Give a colour #rrggbb an opacity."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {opacity})"
 
@@ -124,14 +132,14 @@ def blocks_figure(
     names: Sequence[str] = ("x1", "x2"),
     max_points: int = 2500,
 ) -> go.Figure:
-    """Line 1: rows (n, d), those of the `followed` blocks in the block's own colour and mark.
+    """Draw line 1: rows (n, d), those of the `followed` blocks in each block's colour and mark.
 
     It moves: rows are dealt to these blocks like cards.
     """
     flat = rows.shape[1] == 1
     figure = go.Figure()
     shown = thinned(rows, max_points)
-    # With one column, height only spreads the dots: the blocks lie in lanes.
+    # with one column, height only spreads the dots: the blocks lie in lanes
     lanes = np.linspace(0.05, 0.3, 7)[np.arange(len(shown)) % 7]
     figure.add_scatter(
         x=shown[:, axes[0] if not flat else 0],
@@ -173,7 +181,7 @@ def blocks_figure(
 def _outlines(
     fits: MixtureBatch, which: IntArray, axes: Sequence[int], span: tuple[float, float]
 ) -> Array:
-    """Points (blocks, points, 2) of each fit's outline, pieces parted by NaN."""
+    """Compute points (blocks, points, 2) of each fit's outline, its pieces separated by NaN."""
     means, covariances = fits.means[which], fits.covariances[which]
     if fits.n_features == 1:
         grid = np.linspace(*span, 161)
@@ -184,7 +192,7 @@ def _outlines(
         return np.concatenate([lines, np.full((len(which), 1, 2), np.nan)], axis=1)
     pair = np.asarray(axes)
     factors = np.linalg.cholesky(covariances[:, :, pair[:, None], pair])
-    angle = np.linspace(0, 2 * np.pi, _STEPS)
+    angle = np.linspace(0, 2 * np.pi, _OUTLINE_STEPS)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     curves = (factors @ circle + means[:, :, pair, None]).swapaxes(2, 3)
     gap = np.full((*curves.shape[:2], 1, 2), np.nan)
@@ -203,7 +211,7 @@ def _add_ghosts(
     opacity: float = _FAINT,
     width: float = 1.2,
 ) -> dict[int, int]:
-    """Outlines in several traces; gives, by position of the trace, the first fit in it."""
+    """Add outlines in several traces; return the first fit in each, by the trace's position."""
     which = which[fits.ok[which]]
     if which.size == 0:
         return {}
@@ -218,7 +226,6 @@ def _add_ghosts(
         line={"color": colour, "width": max(1.6, width)},
     )
     places = {}
-    # Lines of one trace do not darken one another: several traces let agreement show.
     for layer in np.array_split(shown, min(_GHOST_LAYERS, shown.size)):
         places[len(figure.data)] = int(layer[0])
         line = _outlines(fits, layer, axes, window.x).reshape(-1, 2)
@@ -243,7 +250,7 @@ def fits_figure(
     axes: Sequence[int] = (0, 1),
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """Line 2: every block's fit as a ghost at one standard deviation, a few in colour.
+    """Draw line 2: every block's fit as a faint outline at one standard deviation, a few in colour.
 
     It moves: the fits pile up, those of the followed blocks first.
     """
@@ -280,7 +287,7 @@ def representative_figure(
     axes: Sequence[int] = (0, 1),
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """Line 8: the fit that was picked, or the mean of those that agree, among all fits."""
+    """Draw line 8: the fit that was picked, or the mean of those that agree, among all fits."""
     figure = go.Figure()
     counted = (weights > 0) & (not picked)
     for mask, colour, label in (
@@ -307,9 +314,9 @@ def mask_figure(
     axes: Sequence[int] = (0, 1),
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """Line 9: what was masked, what came out, and what other draws of the noise would give.
+    """Draw line 9: what was masked, what came out, and what other draws of the noise would give.
 
-    It moves: the noise shakes the mixture from draw to draw, each leaves its ghost, and the last
+    It moves: the noise shakes the mixture from draw to draw, each leaves an outline, and the last
     is what came out.
     """
     figure = go.Figure()
@@ -343,13 +350,13 @@ def mask_figure(
 
 
 def _drawn_as(mixture: Mixture, axes: Sequence[int], start: int) -> dict[int, dict[str, Array]]:
-    """Where the traces of a release, from position `start` on, lie for another mixture."""
+    """Compute where the traces of a release, from position `start` on, lie for another mixture."""
     traces = mixtures_figure(private=mixture, axes=axes).data
     return {start + number: {"x": one.x, "y": one.y} for number, one in enumerate(traces)}
 
 
 def between(first: Mixture, last: Mixture, share: float) -> Mixture:
-    """A mixture on the way, for pictures only; components go to where the nearest ones are.
+    """Interpolate two mixtures, for pictures only; components go to where the nearest ones are.
 
     Parameters
     ----------
@@ -374,9 +381,9 @@ def between(first: Mixture, last: Mixture, share: float) -> Mixture:
 def morphing(
     first: Mixture, last: Mixture, axes: Sequence[int], start: int
 ) -> list[dict[int, dict[str, Array]]]:
-    """Changes that move the traces of a release from one mixture to another, quickly at first.
+    """List changes that move the traces of a release between mixtures, quickly at first.
 
-    None if their numbers of components differ: there is no way from one to the other to draw.
+    Empty if their numbers of components differ: there is no way from one to the other to draw.
     """
     if first.n_components != last.n_components:
         return []
@@ -397,10 +404,10 @@ def refinement_figure(
     names: Sequence[str] = ("x1", "x2"),
     labels: tuple[str, str] = ("after the mask", "after refinement"),
 ) -> go.Figure:
-    """The polish: the masked mixture, and where the noisy moments of all rows moved it.
+    """Draw the mixture before a look at all rows and where that look moved it.
 
-    It moves: the mixture snaps back from where the mask had moved it. `labels` are what the
-    mixtures before and after are called, `errors` the standard errors of the one after.
+    It moves: the mixture goes from the first to the second. `labels` are what the two are called,
+    `errors` the standard errors of the second.
     """
     figure = go.Figure()
     _add_ghosts(
@@ -420,7 +427,7 @@ def refinement_figure(
         if trace.name == PRIVATE.label and start < 0:
             start = len(figure.data)
         elif trace.name == BAND:
-            # they belong to the end of the way
+            # the bands are those of the mixture after, so they show at the end only
             bands[len(figure.data)] = {"opacity": 0.0}
         label = {PRIVATE.label: labels[1]}.get(trace.name, trace.name)
         figure.add_trace(trace.update(name=label))

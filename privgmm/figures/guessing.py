@@ -1,4 +1,4 @@
-"""Figures of the audit: guesses, tests and losses against their bounds, and one flipped row.
+"""Draw the audit: guesses, tests and losses against their bounds, and one flipped row.
 
 In the visual language of `mixtures`. Plotly only: no page framework is imported here.
 """
@@ -48,11 +48,11 @@ def _plane(figure: go.Figure, window: Window, height: int) -> go.Figure:
 
 
 def _clipped(point: Array, window: Window) -> tuple[float, float, bool]:
-    """The point, or a place near the edge of the window, and whether it is the point itself."""
+    """Return the point, or a place near the edge of the window, and whether it is the point."""
     places = [float(np.clip(value, *ends)) for value, ends in zip(point, window, strict=False)]
     inside = places[0] == point[0] and places[1] == point[1]
     if not inside:
-        # so far inside that a mark there is drawn whole
+        # so far inside that a mark there is not cut off
         places = [
             float(np.clip(value, low + 0.04 * (high - low), high - 0.04 * (high - low)))
             for value, (low, high) in zip(point, window, strict=False)
@@ -61,7 +61,7 @@ def _clipped(point: Array, window: Window) -> tuple[float, float, bool]:
 
 
 def _far(first: Array, second: Array) -> str:
-    """How far one point lies from the other, as a label."""
+    """Write how far one point lies from the other, as a label."""
     return f"{float(np.linalg.norm(second - first)):,.0f} away"
 
 
@@ -74,11 +74,11 @@ def round_figure(
     in_doubt: bool = True,
     max_points: int = 1500,
 ) -> go.Figure:
-    """What the guesser sees: the release, the rows both data sets share, and the one in doubt."""
+    """Draw what an attacker sees: the release, the rows in both data sets, and the row in doubt."""
     window = window_of(rows)
     figure = mixtures_figure(rows, private=released, max_points=max_points)
     figure.data[0].update(name="people in both")
-    candidates = (("She, in A", row_a, A_LOOK), ("She, in B", row_b, B_LOOK))
+    candidates = (("the row, in A", row_a, A_LOOK), ("the row, in B", row_b, B_LOOK))
     for name, row, look in candidates if in_doubt else ():
         x, y, inside = _clipped(row, window)
         label = name if inside else f"{name}: {_far(row_a, row)}"
@@ -107,7 +107,7 @@ def evidence_figure(
     name: str,
     draws: tuple[Array, Array] | None,
 ) -> go.Figure:
-    """One published number beside what two data sets give: without noise, or drawn with it.
+    """Draw one published number, and what two data sets give: without noise, or drawn with it.
 
     Parameters
     ----------
@@ -176,23 +176,23 @@ def evidence_figure(
 def score_figure(
     scores: Mapping[str, Score], *, ceiling: float, stated: float, noise: bool = True
 ) -> go.Figure:
-    """Shares of right guesses with 95 % intervals, between a coin and the ceilings.
+    """Draw shares of right guesses with 95 % intervals, between chance level and the ceilings.
 
     Parameters
     ----------
     scores : mapping of str to Score
     ceiling : float
-        What is proved of the plan.
+        Proved from the plan.
     stated : float
-        What follows from its epsilon and delta alone.
+        Follows from its epsilon and delta alone.
     noise : bool
-        Whether the release that was played has its noise: without, both hold for others only.
+        Whether the release that was attacked has its noise: without it, neither ceiling applies.
     """
     proved = "proved ceiling" if noise else "ceiling with noise"
     played = {name: score for name, score in scores.items() if score.rounds}
     figure = go.Figure()
     for x, colour, dash, label in (
-        (0.5, OUTSIDE, "dot", "a coin: 50%"),
+        (0.5, OUTSIDE, "dot", "chance level: 50%"),
         (ceiling, PRIVATE.colour, "dash", f"{proved}: {percent_at_most(ceiling)}"),
         (stated, TRUE.colour, "dashdot", f"by ε and δ alone: {percent_at_most(stated)}"),
     ):
@@ -246,14 +246,14 @@ _ATTACK_SYMBOLS = ("diamond", "circle-open", "triangle-up", "square-open")
 def tradeoff_figure(
     proved: Tradeoff, stated: Tradeoff, attacks: Mapping[str, Sequence[Attack]]
 ) -> go.Figure:
-    """False alarms against misses: what no test can beat, and what tests reached.
+    """Draw false alarms against misses: what no test can beat, and what tests reached.
 
     Parameters
     ----------
     proved, stated : Tradeoff
         Of the plan, and of its epsilon and delta alone.
     attacks : mapping of str to sequence of Attack
-        Tests that were tried, by what they were tried on, with 95 % bars.
+        Tests that were tried, by the data they were tried on, with 95 % bars.
     """
     # where the curves bend, near both ends, and evenly between
     bends = np.geomspace(1e-4, 0.5, 60)
@@ -263,7 +263,7 @@ def tradeoff_figure(
         x=[0, 1],
         y=[1, 0],
         mode="lines",
-        name="a coin",
+        name="chance level",
         line={"color": OUTSIDE, "dash": "dot", "width": 2},
         hoverinfo="skip",
     )
@@ -317,7 +317,7 @@ def flip_figure(
     *,
     max_points: int = 1500,
 ) -> go.Figure:
-    """One row moved: its block's fit before and after, and the release before and after."""
+    """Draw one moved row: its block's fit before and after, and the release before and after."""
     window = window_of(rows)
     figure = go.Figure()
     points = thinned(rows, max_points)
@@ -368,9 +368,9 @@ def flip_figure(
 def flip_votes_figure(
     before: IntArray, after: IntArray, changed: int | None, test: PrivateTest
 ) -> go.Figure:
-    """Friends of each block before and after, in one order, the changed block marked.
+    """Draw the friends of each block before and after, in one order, the changed block marked.
 
-    The dashed line is what the test asks of the blocks that count most.
+    The dashed line is the number of friends that the test asks of the blocks that count most.
     """
     asked = test.read_votes(before).bands[0]
     order = np.argsort(-before, kind="stable")
@@ -410,7 +410,7 @@ def flip_votes_figure(
 def delta_figure(
     measured: MeasuredDelta, promised: Array, *, exact: Array | None = None
 ) -> go.Figure:
-    """delta(epsilon): measured points with 95 % bars below the promised curve.
+    """Draw delta(epsilon): measured points with 95 % bars below the promised curve.
 
     Parameters
     ----------

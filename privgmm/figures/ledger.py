@@ -1,4 +1,4 @@
-"""A figure of what a data set's releases cost together, and what they would cost by addition.
+"""Draw what the releases of a data set cost together, and what their sum would be.
 
 Plotly only, like all figures; the page Ledger shows it.
 """
@@ -19,18 +19,19 @@ from privgmm.privacy.composition import Spend, added, total
 __all__ = ["running_totals", "spending_alt_text", "spending_figure"]
 
 _ROUNDING = 1e-9
+"""Relative room for rounding in a sum of deltas."""
 _INK = "rgba(128, 128, 136, 1)"
 _SYMBOLS = {True: "circle", False: "x", None: "circle-open"}
 
 
 def running_totals(spends: Sequence[Spend], delta: float) -> tuple[list[float], list[float]]:
-    """The cost after each spend, at one delta.
+    """Compute the cost after each spend, at one delta.
 
     Returns
     -------
     together, summed : lists of float
-        Epsilon by the joint account, and by adding up epsilons; not a number from where the
-        deltas add up to more than `delta`.
+        Epsilon by the joint account, and by adding up epsilons; NaN once the deltas add up to more
+        than `delta`.
     """
     together = [total(spends[: i + 1], delta).epsilon for i in range(len(spends))]
     sums = [added(spends[: i + 1]) for i in range(len(spends))]
@@ -41,7 +42,7 @@ def running_totals(spends: Sequence[Spend], delta: float) -> tuple[list[float], 
 def spending_figure(
     entries: Sequence[Entry], *, cap: Budget | None = None, height: int = 320
 ) -> go.Figure:
-    """Cumulative epsilon against the number of answers.
+    """Draw cumulative epsilon against the number of answers.
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def spending_figure(
 
 
 def spending_alt_text(entries: Sequence[Entry], *, cap: Budget | None = None) -> str:
-    """The figure in words."""
+    """Describe the figure in words."""
     together, summed = _totals(entries, cap)
     refused = sum(entry.released is False for entry in entries)
     words = (
@@ -117,12 +118,12 @@ def spending_alt_text(entries: Sequence[Entry], *, cap: Budget | None = None) ->
 
 
 def _delta(entries: Sequence[Entry], cap: Budget | None) -> float:
-    """The one delta at which everything is compared: the cap's, else the sum of all."""
+    """Choose the delta at which everything is compared: the cap's, else the sum of all."""
     return added([entry.spend for entry in entries]).delta if cap is None else cap.delta
 
 
 def _power_of_ten(value: float) -> str:
-    """A small number as it is written by hand, for a figure's words.
+    """Write a small number as a power of ten, in HTML.
 
     >>> _power_of_ten(1e-6), _power_of_ten(2.5e-5)
     ('10<sup>−6</sup>', '2.5 × 10<sup>−5</sup>')

@@ -1,9 +1,9 @@
-"""Figures of mixtures, in one visual language that every page, notebook and README shares.
+"""Draw mixtures, in one visual language that every page, notebook and README shares.
 
 Three kinds of mixture can appear together, and each differs by hue, by dash and by width, so that
-no one needs to see colour to tell them apart: the true one (dashed), the non-private fit (dotted)
-and the private release (solid, widest). The hues are of the Okabe–Ito palette and stand out from
-white as from near-black by at least 3 to 1; backgrounds are transparent.
+they can be distinguished without seeing colour: the true one (dashed), the fit without privacy
+(dotted) and the release (solid, widest). The hues are of the Okabe–Ito palette, with a contrast of
+at least 3 to 1 to white and to near-black; backgrounds are transparent.
 
 Plotly only: no page framework is imported here.
 """
@@ -32,7 +32,7 @@ __all__ = [
     "PRIVATE",
     "ROWS",
     "TRUE",
-    "Look",
+    "MixtureLook",
     "blocks_label",
     "dressed",
     "ellipse",
@@ -48,8 +48,8 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Look:
-    """How one kind of mixture is drawn, and what it is called."""
+class MixtureLook:
+    """Style in which one kind of mixture is drawn, and its label."""
 
     label: str
     colour: str
@@ -58,31 +58,37 @@ class Look:
     symbol: str
 
 
-TRUE = Look("True mixture", "#009E73", "dash", 1.8, "x-thin")
-NONPRIVATE = Look("Non-private fit", "#2583C4", "dot", 2.8, "circle-open")
-PRIVATE = Look("Private release", "#D55E00", "solid", 5.0, "cross-thin")
+TRUE = MixtureLook("True mixture", "#009E73", "dash", 1.8, "x-thin")
+NONPRIVATE = MixtureLook("Non-private fit", "#2583C4", "dot", 2.8, "circle-open")
+PRIVATE = MixtureLook("Private release", "#D55E00", "solid", 5.0, "cross-thin")
 ROWS = "rgba(128, 128, 136, 0.28)"
+"""Colour of dots and bars that stand for rows."""
 GRID = "rgba(128, 128, 136, 0.25)"
 
 BLOCKS = "#8A6FB0"
-"""Fits of single blocks."""
+"""Colour of the fits of single blocks."""
 
 BAND = "Two standard errors"
-"""What a band around the private release is called."""
+"""Label of a band around a release."""
 _BAND_FILL = "rgba(213, 94, 0, 0.22)"
 _BAND_WIDTH = 2.0
+"""Standard errors that a band reaches to either side, as its label says."""
 _GHOST_LINE: dict[str, object] = {"color": "rgba(213, 94, 0, 0.3)", "width": 1}
 _BLOCK_LINE: dict[str, object] = {"color": BLOCKS, "width": 0.8, "dash": "solid"}
 _SIGMAS = (1.0, 2.0)
+"""Standard deviations at which ellipses are drawn."""
 _STEPS = 97
+"""Points of a closed curve: it looks smooth at the width of a page."""
 _EQUAL_UP_TO = 6.0
+"""Axes get the same scale while one reaches at most this many times as far as the other."""
 _MOST_STRETCHED = 20.0
+"""Exaggerated components are at most this many times wider or narrower than the reference."""
 
 
 def ellipse(
     mean: npt.ArrayLike, covariance: npt.ArrayLike, n_sigma: float = 1.0
 ) -> tuple[Array, Array]:
-    """The closed curve at Mahalanobis distance `n_sigma` from the mean, in the plane.
+    """Compute the closed curve at Mahalanobis distance `n_sigma` from the mean, in the plane.
 
     Parameters
     ----------
@@ -102,7 +108,7 @@ def ellipse(
 
 
 def ellipses(mixture: Mixture, axes: Sequence[int] = (0, 1), n_sigma: float = 1.0) -> Array:
-    """The ellipses of all components in the plane of two columns, as one line (m, 2) with gaps."""
+    """Join the ellipses of all components in two columns into one line (m, 2) with gaps."""
     flat = mixture.marginal(_pair(axes, mixture.n_features))
     return _joined(_curves(flat, 49, [n_sigma]))
 
@@ -115,7 +121,7 @@ def _curve(centre: Array, factor: Array, radius: float, steps: int = _STEPS) -> 
 
 
 def thinned(rows: Array, max_points: int) -> Array:
-    """At most `max_points` rows, evenly spread through the table; no randomness."""
+    """Take at most `max_points` rows, evenly spread through the table; no randomness."""
     if len(rows) <= max_points:
         return rows
     return rows[np.linspace(0, len(rows) - 1, max_points).astype(np.intp)]
@@ -136,7 +142,7 @@ def mixtures_figure(
     n_rows: int | None = None,
     height: int = 520,
 ) -> go.Figure:
-    """Rows and up to three mixtures in one picture.
+    """Draw rows and up to three mixtures in one picture.
 
     Parameters
     ----------
@@ -146,12 +152,12 @@ def mixtures_figure(
         Drawn as ellipses at one and two standard deviations, with a mark at each mean whose size
         grows with the weight; with one column as density curves.
     errors : StandardErrors, optional
-        Of the private mixture: bands of two standard errors around its ellipses or its curve, with
+        Of the released mixture: bands of two standard errors around its ellipses or its curve, with
         an entry of their own in the legend. Public like the mixture.
     ghosts : sequence of Mixture
-        Releases that might have been, drawn faintly below everything else but the rows.
+        Other possible releases, drawn faintly below everything else but the rows.
     blocks : sequence of Mixture
-        Fits of single blocks, as thin ellipses at one standard deviation. NOT private.
+        Fits of single blocks, as thin ellipses at one standard deviation. CONFIDENTIAL.
     axes : sequence of int
         The two columns to show; the ellipses are those of the marginals.
     columns : sequence of str, optional
@@ -164,12 +170,12 @@ def mixtures_figure(
 
     Notes
     -----
-    A picture with `rows` or `nonprivate` in it is not private. One made with ``private=`` alone
-    may be shared.
+    A picture with `rows`, `nonprivate` or `blocks` in it is confidential. One made with
+    ``private=``, `errors` and `ghosts` alone may be shared.
     """
     layers = [
         (look, mixture)
-        # The widest below: where they coincide, dots and dashes on top leave all to be seen.
+        # the widest below: where they coincide, dots and dashes on top leave all of them visible
         for look, mixture in ((PRIVATE, private), (NONPRIVATE, nonprivate), (TRUE, true))
         if mixture is not None
     ]
@@ -200,9 +206,9 @@ def mixtures_figure(
 
 
 def wider_across(rows: Array) -> tuple[int, int]:
-    """The two columns of rows (n, 2) in the order that fills a wide picture.
+    """Order the two columns of rows (n, 2) so that they fill a wide picture.
 
-    Where both axes get the same scale, the column that reaches further lies across.
+    Where both axes get the same scale, the column that reaches further is horizontal.
     """
     spans = np.ptp(rows, axis=0)
     equal = spans.min() > 0 and spans.max() / spans.min() <= _EQUAL_UP_TO
@@ -230,14 +236,14 @@ def _pair(axes: Sequence[int], d: int) -> tuple[int, int]:
 def _add_plane(
     figure: go.Figure,
     data: Array | None,
-    layers: Sequence[tuple[Look, Mixture]],
+    layers: Sequence[tuple[MixtureLook, Mixture]],
     ghosts: Sequence[Mixture],
     blocks: Sequence[Mixture],
     pair: tuple[int, int],
     max_points: int,
     total: int,
 ) -> Array:
-    """Add dots and ellipses; give back the extent of everything drawn, (2,)."""
+    """Add dots and ellipses; return the extent (2,) of everything drawn."""
     drawn: list[Array] = []
     if data is not None:
         points = thinned(data[:, pair], max_points)
@@ -293,7 +299,7 @@ def _add_plane(
 def error_bands(
     mixture: Mixture, errors: StandardErrors, axes: Sequence[int] = (0, 1)
 ) -> list[Array]:
-    """Rings around the ellipses of each component: how far these may be off.
+    """Compute rings around the ellipses of each component: how far these may be off.
 
     Parameters
     ----------
@@ -344,7 +350,7 @@ def error_bands(
 
 
 def _add_bands(figure: go.Figure, rings: Sequence[Array]) -> None:
-    """Filled rings below everything else, under one name in the legend."""
+    """Add filled rings below everything else, under one name in the legend."""
     for number, ring in enumerate(rings):
         figure.add_scatter(
             x=ring[:, 0],
@@ -362,7 +368,7 @@ def _add_bands(figure: go.Figure, rings: Sequence[Array]) -> None:
 
 
 def _add_density_band(figure: go.Figure, mixture: Mixture, errors: StandardErrors) -> None:
-    """A band around the density of one column, as if all numbers erred independently."""
+    """Add a band around the density of one column, as if all numbers erred independently."""
     reach = 4 * mixture.cholesky[:, 0, 0]
     low, high = (mixture.means[:, 0] - reach).min(), (mixture.means[:, 0] + reach).max()
     x = _grid(mixture, float(low), float(high))
@@ -382,7 +388,7 @@ def _add_density_band(figure: go.Figure, mixture: Mixture, errors: StandardError
 
 
 def _curves(flat: Mixture, steps: int, sigmas: Sequence[float] = _SIGMAS) -> list[Array]:
-    """The ellipses of all components, each (steps, 2)."""
+    """Compute the ellipses of all components, each (steps, 2)."""
     return [
         np.stack([*_curve(flat.means[j], flat.cholesky[j], sigma, steps)], axis=1)
         for j in range(flat.n_components)
@@ -391,7 +397,7 @@ def _curves(flat: Mixture, steps: int, sigmas: Sequence[float] = _SIGMAS) -> lis
 
 
 def _joined(curves: Sequence[Array]) -> Array:
-    """All curves as one, lifted off the paper in between."""
+    """Join curves into one line, with gaps in between."""
     gap = np.full((1, 2), np.nan)
     return np.concatenate([part for curve in curves for part in (curve, gap)])
 
@@ -411,7 +417,7 @@ def _add_line(figure: go.Figure, line: Array, label: str, style: dict[str, objec
 def _add_densities(
     figure: go.Figure,
     data: Array | None,
-    layers: Sequence[tuple[Look, Mixture]],
+    layers: Sequence[tuple[MixtureLook, Mixture]],
     ghosts: Sequence[Mixture],
     blocks: Sequence[Mixture],
     total: int,
@@ -455,24 +461,24 @@ def _add_densities(
 
 
 def _grid(mixture: Mixture, low: float, high: float) -> Array:
-    """Points dense where any component is: a narrow spike between wide ones is not missed."""
+    """Choose points, dense where any component is: no narrow spike between wide ones is missed."""
     quantiles = np.linspace(-4, 4, 81)
     local = mixture.means[:, :1] + mixture.cholesky[:, :1, 0] * quantiles
     return np.unique(np.concatenate([np.linspace(low, high, 300), local.ravel()]))
 
 
 def ghosts_label(count: int) -> str:
-    """What a cloud of so many possible releases is called."""
+    """Name a cloud of possible releases by their number."""
     return f"{count} possible release{'s' * (count > 1)}"
 
 
 def blocks_label(count: int) -> str:
-    """What the fits of so many blocks are called."""
+    """Name the fits of blocks by their number."""
     return f"Fits of {count} block{'s' * (count > 1)}"
 
 
 def exaggerated(mixture: Mixture, reference: Mixture, times: float) -> Mixture:
-    """A mixture whose difference from another is drawn so many times too large.
+    """Multiply the difference of a mixture from another, to make it visible.
 
     Parameters
     ----------
@@ -485,7 +491,8 @@ def exaggerated(mixture: Mixture, reference: Mixture, times: float) -> Mixture:
     -----
     A mean moves along the straight line from its partner. A covariance C moves along the geodesic
     from its partner ``R = LL'``: with ``L^-1 C L^-T = Q diag(s) Q'`` it becomes
-    ``L Q diag(s^times) Q' L'``, so it stays a covariance, and no units matter. Weights stay.
+    ``L Q diag(s^times) Q' L'``: it stays a covariance, and does not depend on the units. Weights
+    stay.
     """
     partner, _ = matched(mixture, reference)
     means, roots = [], []
@@ -494,7 +501,7 @@ def exaggerated(mixture: Mixture, reference: Mixture, times: float) -> Mixture:
         relative = np.linalg.solve(factor, mixture.cholesky[j])
         turn, sizes, _ = np.linalg.svd(relative)
         means.append(base + times * (mixture.means[j] - base))
-        # no wider or narrower than can be drawn at all
+        # no wider or narrower than can be drawn
         stretched = np.clip(sizes**times, 1 / _MOST_STRETCHED, _MOST_STRETCHED)
         roots.append(factor @ (turn * stretched))
     covariances = [root @ root.T for root in roots]
@@ -506,7 +513,7 @@ def _rows_label(shown: int, total: int) -> str:
 
 
 def dressed(figure: go.Figure, height: int = 460) -> go.Figure:
-    """The figure with transparent ground, quiet grid, legend above and no wide margins."""
+    """Give a figure a transparent background, a quiet grid, its legend above and small margins."""
     _set(figure.layout, {"height": height, **_PLAIN})
     for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
         _set(axis, _QUIET)
@@ -536,7 +543,7 @@ _QUIET: dict[str, object] = {
 
 
 def _set(part: Any, values: Mapping[str, object]) -> None:
-    """What ``update`` does, one number after the other: Plotly is five times as fast at that."""
+    """Set properties as ``update`` does, one at a time: Plotly is five times as fast that way."""
     for name, value in values.items():
         part[name] = value
 
@@ -550,7 +557,7 @@ def figure_alt_text(
     axes: Sequence[int] = (0, 1),
     columns: Sequence[str] | None = None,
 ) -> str:
-    """The picture of `mixtures_figure` in words, for those who do not see it."""
+    """Describe the picture of `mixtures_figure` in words."""
     layers = ((TRUE, true), (NONPRIVATE, nonprivate), (PRIVATE, private))
     present = [(look, mixture) for look, mixture in layers if mixture is not None]
     sentences = []

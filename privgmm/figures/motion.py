@@ -1,8 +1,8 @@
-"""Figures that move: frames in the browser, from a start to the very picture that stands still.
+"""Let figures move: frames in the browser, which end with the picture that stands still.
 
-The figure itself is how it ends, so that nobody has to watch: it is complete without being played.
-Frames hold what changes on the way, and a last frame gives back what the figure had. They are
-played by the figure's own button, in the browser, without asking the server.
+The figure itself is how it ends, so it is complete without being played. Frames hold what changes
+on the way, and a last frame restores what the figure had. They are played by the figure's own
+button, in the browser, without asking the server.
 
 Plotly only: no page framework is imported here.
 """
@@ -17,16 +17,16 @@ import plotly.graph_objects as go
 __all__ = ["PLAY", "STOP", "appearing", "set_moving"]
 
 PLAY, STOP = "Play", "Stop"
-"""What the buttons in the figure are called."""
+"""Labels of the buttons in the figure."""
 
-_MILLISECONDS = 2600
-_SLOWEST = 260
+_MILLISECONDS, _SLOWEST = 2600, 260
+"""Milliseconds for all frames, and for one frame at most: a choice of looks."""
 
-Change = Mapping[int, Mapping[str, Any]]
+FrameChange = Mapping[int, Mapping[str, Any]]
 """What one frame changes: attributes, by the position of the trace."""
 
 
-def set_moving(figure: go.Figure, changes: Sequence[Change]) -> go.Figure:
+def set_moving(figure: go.Figure, changes: Sequence[FrameChange]) -> go.Figure:
     """Give the figure frames, and a button that plays them; nothing if there are none.
 
     Parameters
@@ -74,7 +74,7 @@ def set_moving(figure: go.Figure, changes: Sequence[Change]) -> go.Figure:
 
 
 def _value(trace: Any, name: str) -> Any:
-    """An attribute as it is; a trace that is not see-through has no opacity of its own."""
+    """Read an attribute of a trace; an opacity that is not set is 1."""
     value = trace[name]
     return 1.0 if value is None and name == "opacity" else value
 
@@ -89,7 +89,7 @@ def _timing(milliseconds: float) -> dict[str, Any]:
 
 
 def appearing(groups: Sequence[Sequence[int]]) -> list[dict[int, dict[str, Any]]]:
-    """Changes that let groups of traces appear one after another, beginning with none."""
+    """List changes that let groups of traces appear one after another, beginning with none."""
     return [
         {
             place: {"opacity": float(number < seen)}

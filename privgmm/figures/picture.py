@@ -1,7 +1,7 @@
-"""Pictures from a sketch alone, which may be published: densities, the path of fits, error regions.
+"""Draw pictures from a sketch alone: densities, the path of fits, error regions.
 
-In the visual language of `mixtures`: all that is public in the orange of a release. Only where rows
-are given to be compared with is a figure NOT private, and says so.
+They may be published. In the visual language of `mixtures`, public things have the orange of a
+release. A figure is CONFIDENTIAL only where rows are given for comparison, and says so.
 
 Plotly only: no page framework is imported here.
 """
@@ -39,30 +39,36 @@ __all__ = [
 
 _Scale = list[list[float | str]]
 
+# colour scales: from nothing through the colour of a release to what stands out most
 _HEAT: _Scale = [
     [0.0, see_through(PRIVATE.colour, 0.0)],
     [0.5, see_through(PRIVATE.colour, 0.75)],
     [0.8, "rgba(150, 50, 0, 1)"],
     [1.0, "rgba(70, 15, 10, 1)"],
 ]
+# on a dark background what is dense is light
 _HEAT_ON_DARK: _Scale = [
     [0.0, see_through(PRIVATE.colour, 0.0)],
     [0.5, see_through(PRIVATE.colour, 0.75)],
     [0.8, "rgba(255, 158, 84, 1)"],
     [1.0, "rgba(255, 236, 214, 1)"],
 ]
+# rows, which are confidential
 _GREY: _Scale = [[0.0, "rgba(128, 128, 136, 0)"], [1.0, "rgba(60, 60, 68, 1)"]]
+# rows on a dark background
 _GREY_ON_DARK: _Scale = [[0.0, "rgba(128, 128, 136, 0)"], [1.0, "rgba(235, 235, 240, 1)"]]
 _TICKS = (0.0, 0.01, 0.1, 0.25, 0.5, 1.0)
+"""Shares of the peak that have a number on the colour bar; colours follow their roots."""
 _BAND = 2.0
+"""Standard errors that a band reaches to either side, as its label says."""
 _REGION = "where each mean lies (95 %)"
-_FINEST = "finest detail looked at"
+_FINEST = "finest detail measured"
 
 
 def confidence_ellipses(
     mixture: Mixture, errors: StandardErrors, axes: Sequence[int] = (0, 1), level: float = 0.95
 ) -> list[tuple[Array, Array]]:
-    """For each component a closed curve that holds its true mean in so many of all cases.
+    """Compute for each component a closed curve that holds its true mean with a given chance.
 
     Parameters
     ----------
@@ -71,6 +77,7 @@ def confidence_ellipses(
         Of this mixture.
     axes : two column numbers
     level : float
+        That chance.
     """
     pair = list(axes)
     if len(pair) != 2 or errors.means.shape != mixture.means.shape:
@@ -83,7 +90,7 @@ def confidence_ellipses(
 
 
 def _heat(densities: Array, top: float) -> Array:
-    """What is coloured: the root of the share of the peak, so that faint parts can be seen."""
+    """Compute what is coloured: the root of the share of the peak, so that faint parts show."""
     return np.sqrt(np.clip(densities / top, 0.0, 1.0))
 
 
@@ -97,7 +104,7 @@ def image_figure(
     height: int = 520,
     dark: bool = False,
 ) -> go.Figure:
-    """The joint density of two columns.
+    """Draw the joint density of two columns.
 
     Parameters
     ----------
@@ -109,11 +116,11 @@ def image_figure(
     axes : two column numbers
         Those of the image, in the mixture and in the rows.
     rows : array-like (n, d), optional
-        The data, as a histogram beside the picture. NOT private.
+        The data, as a histogram next to the picture. CONFIDENTIAL.
     height : int
         Pixels.
     dark : bool
-        Whether the ground is dark: then what is dense is light, so that it stands out.
+        Whether the background is dark: then what is dense is light.
     """
     beside = rows is not None
     figure = make_subplots(
@@ -122,7 +129,7 @@ def image_figure(
         shared_xaxes="all",
         shared_yaxes="all",
         horizontal_spacing=0.04,
-        subplot_titles=["Public: from the sketch", "NOT private: the rows"] if beside else None,
+        subplot_titles=["Public: from the sketch", "Confidential: the rows"] if beside else None,
     )
     top = float(image.densities.max())
     _add_image(figure, image, top, _HEAT_ON_DARK if dark else _HEAT)
@@ -156,7 +163,7 @@ def rows_figure(
     height: int = 520,
     dark: bool = False,
 ) -> go.Figure:
-    """The data on the grid of an image, in shades of its peak, to be held beside it. NOT private.
+    """Draw the data on the grid of an image and on its colour scale. CONFIDENTIAL.
 
     Parameters
     ----------
@@ -167,7 +174,7 @@ def rows_figure(
     height : int
         Pixels.
     dark : bool
-        Whether the ground is dark.
+        Whether the background is dark.
     """
     figure = make_subplots(rows=1, cols=1)
     flat = finite_array(rows, "rows", (None, None))[:, list(axes)]
@@ -220,7 +227,7 @@ def _add_regions(figure: go.Figure, regions: Sequence[tuple[Array, Array]]) -> N
 
 
 def _add_finest(figure: go.Figure, image: DensityImage) -> None:
-    """A little cross in the corner, as long as the finest detail."""
+    """Add a small cross in the corner, as long as the finest detail."""
     width, height = image.resolution
     x = float(image.x[0] + 0.03 * np.ptp(image.x)) + width / 2
     y = float(image.y[0] + 0.03 * np.ptp(image.y)) + height / 2
@@ -263,19 +270,19 @@ def _edges(middles: Array) -> Array:
 
 
 def image_words(image: DensityImage) -> str:
-    """What an image shows, and how far it can be trusted, in words."""
+    """Say in words what an image shows, and how far it can be trusted."""
     up, across = np.unravel_index(int(np.argmax(image.densities)), image.densities.shape)
     names, (width, height) = image.columns, image.resolution
     how = (
         "Waves ran in all directions of the plane."
         if image.plane_seen
-        else "The two columns were looked at one by one; how they go together is the mixture's."
+        else "The two columns were measured one by one; their dependence is that of the mixture."
     )
     return (
         f"Density of {names[0]} and {names[1]}, highest at {image.x[across]:.3g}, "
         f"{image.y[up]:.3g}. Noise and sampling move it by about "
         f"{image.expected_variation:.2g} in total variation. Details narrower than {width:.2g} in "
-        f"{names[0]} or {height:.2g} in {names[1]} were not looked at. {how}"
+        f"{names[0]} or {height:.2g} in {names[1]} were not measured. {how}"
     )
 
 
@@ -287,7 +294,7 @@ def curve_figure(
     rows: npt.ArrayLike | None = None,
     height: int = 380,
 ) -> go.Figure:
-    """The density of one column, with a band of two standard errors.
+    """Draw the density of one column, with a band of two standard errors.
 
     Parameters
     ----------
@@ -297,7 +304,7 @@ def curve_figure(
     axis : int
         The column, in the mixture and in the rows.
     rows : array-like (n, d), optional
-        The data, as a histogram behind the curve. NOT private.
+        The data, as a histogram behind the curve. CONFIDENTIAL.
     height : int
         Pixels.
     """
@@ -310,7 +317,7 @@ def curve_figure(
             x=(edges[1:] + edges[:-1]) / 2,
             y=counts / (len(values) * np.diff(edges)),
             width=np.diff(edges),
-            name=f"{len(values):,} rows: NOT private",
+            name=f"{len(values):,} rows: confidential",
             marker={"color": ROWS, "line": {"width": 0}},
             hoverinfo="skip",
         )
@@ -351,7 +358,7 @@ def curve_figure(
 
 
 def path_figure(fits: Sequence[SketchFit | Tried], *, height: int = 420) -> go.Figure:
-    """How well 1, 2, 3, .. components explain the rows, and which number is chosen. Public."""
+    """Draw how well 1, 2, 3, … components explain the rows, and which number is chosen. Public."""
     if not fits:
         raise InvalidInput("fits must hold at least one fit: give a path")
     counts = [one.n_components for one in fits]

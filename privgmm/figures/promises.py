@@ -1,6 +1,6 @@
-"""What other promises would give: errors against epsilon, and the same data four times.
+"""Draw what other promises would give: errors against epsilon, and one table several times.
 
-Both are drawn from rehearsals, which are releases from rows that are nobody's. Plotly only.
+Both are drawn from rehearsals: releases from generated or bundled rows. Plotly only.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from plotly.subplots import make_subplots
 
 from privgmm.arrays import Array, finite_array
 from privgmm.errors import InvalidInput
-from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, ROWS, TRUE, Look, dressed, ellipses
+from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, ROWS, TRUE, MixtureLook, dressed, ellipses
 from privgmm.mixture import Mixture
 
-__all__ = ["Tried", "error_curve", "pairs_figure", "promises_figure"]
+__all__ = ["TriedEpsilon", "error_curve", "pairs_figure", "promises_figure"]
 
 _REFUSED = "rgba(128, 128, 136, 0.20)"
 _INK = "rgba(128, 128, 136, 0.95)"
-_MOST_DOTS = 500
-_MOST_COLUMNS = 6
+_MOST_DOTS, _MOST_COLUMNS = 500, 6
+"""Dots in a small picture, and columns in a table of pairs: what can be seen and sent quickly."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tried:
-    """What came of one epsilon.
+class TriedEpsilon:
+    """Result of a rehearsal at one epsilon.
 
     Parameters
     ----------
@@ -45,31 +45,31 @@ class Tried:
 
 
 def error_curve(
-    tried: Sequence[Tried],
+    tried: Sequence[TriedEpsilon],
     *,
     here: float,
     nonprivate: float | None = None,
     span: Sequence[float] = (),
     height: int = 250,
 ) -> go.Figure:
-    """Errors against epsilon, both on log scales, with a dot where one is.
+    """Draw errors against epsilon, both on log scales, with a dot at the epsilon on screen.
 
     Parameters
     ----------
-    tried : sequence of Tried
+    tried : sequence of TriedEpsilon
     here : float
         The epsilon on screen.
     nonprivate : float, optional
         The error without privacy: a line.
     span : sequence of float
-        Epsilons that the axis reaches over in any case, tried or not.
+        Epsilons that the axis always covers, tried or not.
     height : int
         Pixels.
 
     Notes
     -----
-    Where nothing was released the ground is shaded, half-way to the next epsilon (on the log
-    scale) at which something was.
+    Where nothing was released the background is shaded, half-way to the next epsilon (on the log
+    scale) with a release.
     """
     if not tried:
         raise InvalidInput("tried must hold at least one epsilon, got none")
@@ -148,8 +148,8 @@ def error_curve(
     return figure
 
 
-def _refused_spans(points: Sequence[Tried]) -> list[tuple[float, float]]:
-    """Runs of epsilons without a release, each with its edges."""
+def _refused_spans(points: Sequence[TriedEpsilon]) -> list[tuple[float, float]]:
+    """List intervals of epsilon without a release."""
     spans: list[tuple[float, float]] = []
     for i, point in enumerate(points):
         if point.private is not None:
@@ -164,7 +164,7 @@ def _refused_spans(points: Sequence[Tried]) -> list[tuple[float, float]]:
 
 
 def promises_figure(
-    tried: Sequence[Tried | float],
+    tried: Sequence[TriedEpsilon | float],
     rows: npt.ArrayLike,
     *,
     true: Mixture | None = None,
@@ -172,12 +172,12 @@ def promises_figure(
     here: float | None = None,
     height: int = 250,
 ) -> go.Figure:
-    """The same rows under several promises, side by side; NOT private, it shows rows.
+    """Draw one table under several promises, side by side; CONFIDENTIAL, it shows rows.
 
     Parameters
     ----------
-    tried : sequence of Tried or float
-        One small picture each; a number is an epsilon of which nothing is known yet.
+    tried : sequence of TriedEpsilon or float
+        One small picture each; a number is an epsilon that was not tried yet.
     rows : array-like (n, d)
         Shown as some dots; two columns or more.
     true : Mixture, optional
@@ -189,16 +189,16 @@ def promises_figure(
         Pixels.
     """
     data = finite_array(rows, "rows", (None, None))
-    promises = [one.epsilon if isinstance(one, Tried) else one for one in tried]
+    promises = [one.epsilon if isinstance(one, TriedEpsilon) else one for one in tried]
     titles = [f"<b>ε = {one:g}</b>" if one == here else f"ε = {one:g}" for one in promises]
     figure = make_subplots(1, len(tried), subplot_titles=titles, horizontal_spacing=0.02)
     for number, one in enumerate(tried, 1):
-        private = one.private if isinstance(one, Tried) else None
+        private = one.private if isinstance(one, TriedEpsilon) else None
         layers = [(PRIVATE, private), (TRUE, true)]
         _add_cell(figure, (1, number), data, layers, axes)
         if private is None:
             figure.add_annotation(
-                text="refused" if isinstance(one, Tried) else "…",
+                text="refused" if isinstance(one, TriedEpsilon) else "…",
                 row=1,
                 col=number,
                 x=0.5,
@@ -220,7 +220,7 @@ def pairs_figure(
     columns: Sequence[str],
     height: int | None = None,
 ) -> go.Figure:
-    """Every pair of the first six columns as a small picture; NOT private if it shows rows.
+    """Draw every pair of the first six columns; CONFIDENTIAL if it shows rows.
 
     Parameters
     ----------
@@ -251,10 +251,10 @@ def _add_cell(
     figure: go.Figure,
     cell: tuple[int, int],
     data: Array | None,
-    layers: Sequence[tuple[Look, Mixture | None]],
+    layers: Sequence[tuple[MixtureLook, Mixture | None]],
     axes: Sequence[int],
 ) -> None:
-    """Dots and ellipses of one small picture."""
+    """Add dots and ellipses of one small picture."""
     place = {"row": cell[0], "col": cell[1]}
     pair = list(axes)
     if data is not None:

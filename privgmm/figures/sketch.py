@@ -1,7 +1,7 @@
-"""Figures of a sketch at work: the frame around the rows, the noisy waves, what they show, the fit.
+"""Draw a sketch at work: the frame around the rows, the noisy waves, what they show, the fit.
 
 In the visual language of `mixtures` and in the window of `film`: rows grey, all that is public in
-the orange of a release. Rows and counts before noise are NOT private.
+the orange of a release. Rows and counts before noise are CONFIDENTIAL.
 
 Plotly only: no page framework is imported here.
 """
@@ -58,17 +58,19 @@ __all__ = [
 _LINES = range(-3, 4)
 """Where lines of the frame are drawn, in its own units."""
 _MOST_BINS = 24
-_CELLS = 81
-_COARSE = 41
-"""Cells of a picture that is seen for a moment only."""
+"""Bins that are drawn around the fullest one: a choice of looks."""
+_CELLS, _COARSE = 81, 41
+"""Cells per axis of a picture that stays, and of one that is seen for a moment only."""
 _FRAMES = 14
+"""Frames of a picture that moves: a choice of looks."""
 _LOUDEST = 2.0
 """Power of ten times the noise at which the colour is full."""
+# from nothing to the full colour of a release
 _HEAT = [[0.0, see_through(PRIVATE.colour, 0.0)], [1.0, see_through(PRIVATE.colour, 1.0)]]
 
 
 def outline_of(frame: Frame) -> Mixture:
-    """A frame as one Gaussian."""
+    """Return a frame as one Gaussian."""
     return Mixture.from_roots([1.0], frame.centre[None], frame.root[None])
 
 
@@ -80,7 +82,7 @@ def frame_figure(
     names: Sequence[str] = ("x1", "x2"),
     height: int = 460,
 ) -> go.Figure:
-    """The rows (n, d), and the frame as an ellipse with the lines of its coordinates.
+    """Draw the rows (n, d), and the frame as an ellipse with the lines of its coordinates.
 
     It moves: the frame grows from its centre around the rows. With one column the frame is a
     Gaussian curve over the histogram of the rows, and stands still.
@@ -104,7 +106,7 @@ def frame_figure(
 def _growing(
     figure: go.Figure, places: Sequence[int], frame: Frame
 ) -> list[dict[int, dict[str, Array]]]:
-    """Changes that let lines grow from the centre of the frame."""
+    """List changes that let lines grow from the centre of the frame."""
     centre = dict(zip("xy", frame.centre[:2].tolist(), strict=True))
     return [
         {
@@ -119,7 +121,7 @@ def _growing(
 
 
 def _add_lines(figure: go.Figure, frame: Frame) -> None:
-    """The grid of the frame's first two coordinates, as one line parted by gaps."""
+    """Add the grid of the frame's first two coordinates, as one line with gaps."""
     reach = np.array([_LINES[0], _LINES[-1]], dtype=np.float64)
     pieces = []
     for at in _LINES:
@@ -140,7 +142,7 @@ def _add_lines(figure: go.Figure, frame: Frame) -> None:
 def counts_figure(
     places: Sequence[Histogram], threshold: int, *, names: Sequence[str] = ("x1", "x2")
 ) -> go.Figure:
-    """Rows in each wide bin, column by column, before noise, and what a bin must hold to show.
+    """Draw rows in each wide bin, before noise, and what a bin must hold to show; by column.
 
     Bins far from the fullest one are left out.
     """
@@ -188,7 +190,7 @@ def counts_figure(
 
 
 def oblique_direction(sketch: PrivateSketch) -> int | None:
-    """The number of a direction between the columns, as far as possible from each; None in one."""
+    """Choose the direction that is farthest from every column; None with one column."""
     d = sketch.n_features
     others = sketch.directions[d:]
     if d == 1 or not len(others):
@@ -199,10 +201,10 @@ def oblique_direction(sketch: PrivateSketch) -> int | None:
 def projection_seen(
     sketch: PrivateSketch, direction: int, places: Array, *, waves: int | None = None
 ) -> tuple[Array, float]:
-    """The density (g,) of ``v . z`` that the noisy waves of one direction v show, and its noise.
+    """Compute the density (g,) of ``v . z`` that a direction's noisy waves show, and its noise.
 
-    Post-processing of the sketch alone: the Fourier sum of that direction's waves, those that are
-    mostly noise turned down (Wiener). The second value is the standard deviation that the privacy
+    Post-processing of the sketch alone: the Fourier sum of the waves along v, with those that are
+    mostly noise scaled down (Wiener). The second value is the standard deviation that the privacy
     noise gives the curve. It repeats with the period of the lowest frequency: NaN beyond that.
 
     Parameters
@@ -213,7 +215,7 @@ def projection_seen(
     places : array (g,)
         Where, in units of the frame.
     waves : int, optional
-        Only the slowest so many; all by default.
+        How many to take, the slowest first; all by default.
     """
     values = sketch.values.reshape(-1, sketch.n_frequencies)[direction]
     noise = sketch.noise
@@ -238,9 +240,9 @@ def projections_figure(
     names: Sequence[str] = ("x1", "x2"),
     max_rows: int = 100_000,
 ) -> go.Figure:
-    """Along the first columns, and one direction between them: rows, and what the sketch says.
+    """Draw rows and what the sketch says of them, along columns and a direction between them.
 
-    The rows (n, d), as grey bars, are NOT private; the curves are public, with a band of two
+    The rows (n, d), as grey bars, are CONFIDENTIAL; the curves are public, with a band of two
     standard deviations of the privacy noise. Columns are in their own units, the direction between
     them in units of the frame.
 
@@ -312,7 +314,7 @@ def projections_figure(
 def _add_projection(
     figure: go.Figure, number: int, along: Array, places: Array, heights: Array, band: float
 ) -> None:
-    """One panel: bars of the rows, the curve of the sketch and its band."""
+    """Add one panel: bars of the rows, the curve of the sketch and its band."""
     edges = np.linspace(places.min(), places.max(), 61)
     counts, _ = np.histogram(along, bins=edges)
     once = number == 1
@@ -320,7 +322,7 @@ def _add_projection(
     figure.add_bar(
         x=(edges[1:] + edges[:-1]) / 2,
         y=counts / (len(along) * (edges[1] - edges[0])),
-        name="rows: NOT private",
+        name="rows: confidential",
         legendgroup="rows",
         showlegend=once,
         marker={"color": ROWS, "line": {"width": 0}},
@@ -355,10 +357,10 @@ def _add_projection(
 
 
 def density_seen(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Array:
-    """The density (n,) that noisy waves show at points (n, d), for d = 1 or 2.
+    """Compute the density (n,) that noisy waves show at points (n, d), for d = 1 or 2.
 
     Post-processing of the sketch alone. The Fourier integral over directions and frequencies, as
-    in tomography; frequencies that are mostly noise are turned down (Wiener). It repeats with the
+    in tomography; frequencies that are mostly noise are scaled down (Wiener). It repeats with the
     period of the lowest frequency: NaN where that shows.
     """
     waves = _even_waves(sketch, n_frequencies)
@@ -369,7 +371,7 @@ def density_seen(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Ar
 
 
 def densities_by_direction(sketch: PrivateSketch, n_frequencies: int, points: Array) -> Array:
-    """What the waves of the first directions show, then of more and more of them (m, n).
+    """Compute densities (m, n) that the waves of the first directions show, then of more of them.
 
     As `density_seen`, direction by direction as the angle grows; the last is the whole. Each
     is as large as if its directions stood for all.
@@ -410,7 +412,7 @@ class _Waves(NamedTuple):
     step: float
 
     def as_density(self, heights: Array, points: Array) -> Array:
-        """In the units of the data, never below zero, and NaN where it repeats."""
+        """Convert to the units of the data: never below zero, and NaN where it repeats."""
         far = np.linalg.norm(self.frame.to_frame(points), axis=1) > math.pi / self.step
         scale = abs(float(np.linalg.det(self.frame.inverse)))
         return np.where(far, np.nan, np.maximum(heights * scale, 0.0))
@@ -447,7 +449,7 @@ def _even_waves(sketch: PrivateSketch, n_frequencies: int) -> _Waves:
 def _add_seen(
     figure: go.Figure, sketch: PrivateSketch, n_frequencies: int, window: Window, **place: int
 ) -> None:
-    """What the waves show, as a curve or as a cloud; nothing for more than two columns."""
+    """Add what the waves show, as a curve or a heat map; nothing for more than two columns."""
     xs = np.linspace(*window.x, 2 * _CELLS)
     if sketch.frame.n_features == 1:
         figure.add_scatter(
@@ -486,7 +488,7 @@ def sketch_figure(
     *,
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """How loud each noisy wave is, and below it what all waves together show. Public.
+    """Draw how loud each noisy wave is, and below it what all waves together show. Public.
 
     With two columns it moves: the picture comes together direction by direction.
 
@@ -529,7 +531,7 @@ def sketch_figure(
 def _scanning(
     sketch: PrivateSketch, n_frequencies: int, window: Window
 ) -> list[dict[int, dict[str, Array]]]:
-    """Changes of the picture below, while directions are added one after another."""
+    """List changes of the lower picture, while directions are added one after another."""
     xs, ys = (np.linspace(*span, _COARSE) for span in window)
     points = np.stack(np.meshgrid(xs, ys), axis=2).reshape(-1, 2)
     seen = densities_by_direction(sketch, n_frequencies, points)
@@ -538,7 +540,7 @@ def _scanning(
 
 
 def _add_loudness(figure: go.Figure, sketch: PrivateSketch, n_frequencies: int) -> None:
-    """A map over directions and frequencies; with one direction, bars beside their noise."""
+    """Add a map over directions and frequencies; with one direction, bars with their noise."""
     frequencies = sketch.frequencies.reshape(-1, n_frequencies, sketch.frame.n_features)
     sizes = np.abs(sketch.values).reshape(-1, n_frequencies)
     noise = sketch.deviations.reshape(-1, n_frequencies)
@@ -604,7 +606,7 @@ def fit_figure(
     errors: StandardErrors | None = None,
     names: Sequence[str] = ("x1", "x2"),
 ) -> go.Figure:
-    """The mixture that fits the waves, over what they show, and where its means may lie. Public.
+    """Draw the mixture that fits the waves, over what they show, with its error bands. Public.
 
     It moves: from the frame, where the search may begin, to the best fit.
     """

@@ -1,7 +1,7 @@
-"""Figures of Theorem 1.8: total variation against parameter distance, and one pair of Gaussians.
+"""Draw Theorem 1.8: total variation against parameter distance, and one pair of Gaussians.
 
-Plotly only, in the visual language of `mixtures`: transparent backgrounds, hues that stand out
-from white as from near-black, and a shape or dash beside every colour.
+Plotly only, in the visual language of `mixtures`: transparent backgrounds, hues that contrast with
+white and with near-black, and for every colour a shape or a dash as well.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import plotly.graph_objects as go
 
 from privgmm.arrays import Array
 from privgmm.distances.bounds import LOWER, PREMISE, UPPER, TVBounds
-from privgmm.distances.gaussian_pairs import KINDS, PairCloud
+from privgmm.distances.gaussian_pairs import PAIR_KINDS, PairCloud
 from privgmm.errors import InvalidInput
-from privgmm.figures.mixtures import GRID, NONPRIVATE, PRIVATE, TRUE, dressed, ellipse
+from privgmm.figures.film import see_through
+from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, TRUE, dressed, ellipse
 
 __all__ = [
     "DIMENSION_COLOURS",
@@ -36,10 +37,10 @@ __all__ = [
 ]
 
 FIRST, SECOND = NONPRIVATE.colour, PRIVATE.colour
-"""The two Gaussians of a pair."""
+"""Colours of the two Gaussians of a pair."""
 
 DIMENSION_COLOURS = (TRUE.colour, "#2583C4", "#8E6FD1", "#CC79A7")
-KIND_SYMBOLS = dict(zip(KINDS, ("triangle-up", "square", "circle"), strict=True))
+KIND_SYMBOLS = dict(zip(PAIR_KINDS, ("triangle-up", "square", "circle"), strict=True))
 
 LOWEST = 1 / (math.pi * math.sqrt(2))
 """The least limit of TV / Delta found in any dimension, as TV → 0 (see `bounds.best_constants`)."""
@@ -48,6 +49,7 @@ HIGHEST = math.sqrt(3 / (4 * math.pi))
 """What the greatest limit of TV / Delta found tends to as the dimension grows."""
 
 _LEAST, _MOST = 1e-4, 20.0
+"""Delta at the ends of the axis: well within the premise, and where TV is 1 to many digits."""
 _INK = "rgba(128, 128, 136, 1)"
 _SHARED = "rgba(128, 128, 136, 0.38)"
 _FAINT = "rgba(128, 128, 136, 0.16)"
@@ -58,7 +60,7 @@ _SELECTED = {"selected": {"marker": {"opacity": 1}}, "unselected": {"marker": {"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Scale:
-    """What is drawn upwards: TV itself, or TV divided by Delta."""
+    """Vertical axis: TV itself, or TV divided by Delta."""
 
     ratio: bool
 
@@ -83,7 +85,7 @@ def band_figure(
     ratio: bool = False,
     height: int = 520,
 ) -> go.Figure:
-    """Theorem 1.8 on logarithmic axes: where the exact TV may lie, and where it does.
+    """Draw Theorem 1.8 on logarithmic axes: where the exact TV may lie, and where it does.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ def band_figure(
     pair : TVBounds, optional
         One pair, shown as a star.
     swapped_delta : float, optional
-        Delta with the two Gaussians swapped (Remark 1.9), shown beside the star.
+        Delta with the two Gaussians swapped (Remark 1.9), shown next to the star.
     ratio : bool
         Draw TV / Delta, which turns the bounds into level lines.
     height : int
@@ -133,7 +135,7 @@ def band_figure(
 
 
 def _add_band(figure: go.Figure, scale: _Scale) -> None:
-    """Where the premise fails, and where the theorem allows TV to be."""
+    """Add where the premise fails, and where the theorem allows TV to be."""
     ends = np.array([_LEAST / 10, _MOST * 10])
     top = np.full(2, scale.span[1] * 10)
     for name, lower, upper, colour in (
@@ -154,7 +156,7 @@ def _add_band(figure: go.Figure, scale: _Scale) -> None:
 
 
 def _add_lines(figure: go.Figure, scale: _Scale) -> None:
-    """The theorem's two constants and the two found, drawn above the dots."""
+    """Add the theorem's two constants and the two found, above the dots."""
     ends = np.array([_LEAST / 10, _MOST * 10])
     for factor, name, dash, colour in (
         (UPPER, "Δ/√2", "solid", _INK),
@@ -174,7 +176,7 @@ def _add_lines(figure: go.Figure, scale: _Scale) -> None:
 
 
 def _add_labels(figure: go.Figure, scale: _Scale) -> None:
-    """Names beside the lines: a legend of them would fill a phone."""
+    """Add names next to the lines: a legend of them would fill the screen of a phone."""
     found = (f"{LOWEST:.4f} Δ", f"{HIGHEST:.4f} Δ")
     silent = "grey: TV ≥ 1/600,<br>the theorem says nothing"
     if scale.ratio:
@@ -281,7 +283,7 @@ def _add_star(
 
 
 def band_alt_text(clouds: Sequence[PairCloud] = (), *, pair: TVBounds | None = None) -> str:
-    """`band_figure` in words, for those who do not see it."""
+    """Describe `band_figure` in words."""
     sentences = [
         "Total variation TV against parameter distance Δ on logarithmic axes: the band from Δ/200 "
         f"to Δ/√2 of Theorem 1.8, shaded from TV = 1/600 on, where the theorem says nothing; "
@@ -310,7 +312,7 @@ def pair_figure(
     *,
     height: int = 300,
 ) -> go.Figure:
-    """Two Gaussians in the plane as ellipses at one and two standard deviations."""
+    """Draw two Gaussians in the plane as ellipses at one and two standard deviations."""
     figure = go.Figure()
     for name, mean, cov, colour, dash in (
         ("first", mean1, cov1, FIRST, "solid"),
@@ -326,22 +328,13 @@ def pair_figure(
             line={"color": colour, "dash": dash, "width": 2.5},
             hoverinfo="skip",
         )
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend={"orientation": "h", "y": 1.01, "yanchor": "bottom", "x": 0},
-        dragmode="pan",
-    )
-    for update in (figure.update_xaxes, figure.update_yaxes):
-        update(gridcolor=GRID, zeroline=False, automargin=True)
+    dressed(figure, height)
     figure.update_yaxes(scaleanchor="x", scaleratio=1)
     return figure
 
 
 def pair_alt_text(mean2: npt.ArrayLike, cov2: npt.ArrayLike) -> str:
-    """`pair_figure` in words, for a first Gaussian that is standard."""
+    """Describe `pair_figure` in words, for a first Gaussian that is standard."""
     m, s = np.asarray(mean2, dtype=np.float64), np.asarray(cov2, dtype=np.float64)
     return (
         f"Two Gaussians: the first is standard, the second has mean ({m[0]:.3g}, {m[1]:.3g}) and "
@@ -350,7 +343,7 @@ def pair_alt_text(mean2: npt.ArrayLike, cov2: npt.ArrayLike) -> str:
 
 
 def overlap_figure(means: Array, deviations: Array, *, height: int = 250) -> go.Figure:
-    """Two bell curves on a line: what they share in grey, what only one has in its colour.
+    """Draw two bell curves: what they share in grey, what only one has in its colour.
 
     Each of the coloured areas is TV, the grey one ``1 - TV``.
 
@@ -362,7 +355,7 @@ def overlap_figure(means: Array, deviations: Array, *, height: int = 250) -> go.
         Pixels.
     """
     ends = np.concatenate([means - 3.6 * deviations, means + 3.6 * deviations])
-    # dense where the narrow one is, or its peak would be cut off
+    # dense where the narrow one is: its peak is not cut off
     x = np.unique(
         np.concatenate(
             [np.linspace(ends.min(), ends.max(), 300)]
@@ -376,8 +369,8 @@ def overlap_figure(means: Array, deviations: Array, *, height: int = 250) -> go.
     shared = np.minimum(first, second)
     figure = go.Figure()
     for y, fill, name in (
-        (first, _tinted(FIRST), "more from 1: TV"),
-        (second, _tinted(SECOND), "more from 2: TV"),
+        (first, see_through(FIRST, 0.55), "more from 1: TV"),
+        (second, see_through(SECOND, 0.55), "more from 2: TV"),
     ):
         figure.add_scatter(
             x=np.concatenate([x, x[::-1]]),
@@ -410,18 +403,13 @@ def overlap_figure(means: Array, deviations: Array, *, height: int = 250) -> go.
             hoverinfo="skip",
         )
     dressed(figure, height)
-    figure.update_xaxes(title_text="place on the line", range=[float(x[0]), float(x[-1])])
+    figure.update_xaxes(title_text="position on the line", range=[float(x[0]), float(x[-1])])
     figure.update_yaxes(title_text="density", rangemode="tozero", showticklabels=False)
     return figure
 
 
-def _tinted(colour: str) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red}, {green}, {blue}, 0.55)"
-
-
 def overlap_alt_text(tv: float) -> str:
-    """`overlap_figure` in words."""
+    """Describe `overlap_figure` in words."""
     return (
         f"Two bell curves along the line where the two Gaussians differ most. They share "
         f"{1 - tv:.1%} of their area; {tv:.1%} of each lies outside the other."

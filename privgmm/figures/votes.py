@@ -1,7 +1,7 @@
-"""Figures of how blocks vote: all distances, friend counts, and the noisy test on them.
+"""Draw how blocks vote: all distances, friend counts, and the noisy test on them.
 
-They follow Algorithm 1 from line 3 to line 7. NOTHING here is private except for the verdict
-itself. What differs from test to test, the test says itself (`stages.agreement.reading`).
+The figures follow Algorithm 1 from line 3 to line 7. All of it is CONFIDENTIAL except for the
+verdict itself. What differs from test to test, the test says (`stages.agreement.reading`).
 Plotly only: no page framework is imported here.
 """
 
@@ -20,8 +20,10 @@ from privgmm.stages.agreement.votes import PrivateTest, Verdict
 __all__ = ["counted_so_far", "distances_figure", "threshold_figure", "votes_figure"]
 
 _MOST_CELLS = 160
-_COUNTS = 20
-_SHAKES = 12
+"""Rows and columns of the heat map at most: more would not be seen, and have to be sent."""
+_COUNTS, _SHAKES = 20, 12
+"""Frames in which votes are counted and noise is drawn: a choice of looks."""
+# by the role of a line: see `VoteLine`
 _LINE_STYLES: dict[str, dict[str, object]] = {
     "value": {"color": PRIVATE.colour, "width": 2, "dash": "solid"},
     "guide": {"color": PRIVATE.colour, "width": 2.5, "dash": "dash"},
@@ -30,7 +32,7 @@ _LINE_STYLES: dict[str, dict[str, object]] = {
 
 
 def distances_figure(distances: Array, radius: float) -> go.Figure:
-    """Line 3: distances (t, t) as a heat map, most befriended blocks first, and their histogram.
+    """Draw line 3: distances (t, t) as a heat map, most friends first, and their histogram.
 
     The colours break at `radius`: blue pairs vote for each other, grey ones do not, and pairs
     with no distance (a fit failed, or labels blur) are left out.
@@ -99,12 +101,12 @@ def distances_figure(distances: Array, radius: float) -> go.Figure:
 
 
 def counted_so_far(friends: BoolArray) -> IntArray:
-    """Votes (frames, t) while they are counted: of the first blocks, then of more and more.
+    """Count votes (frames, t) step by step: of the first blocks, then of more and more.
 
     Parameters
     ----------
     friends : array (t, t)
-        Who votes for whom.
+        Which block votes for which.
     """
     t = len(friends)
     shares = np.arange(_COUNTS) * t // _COUNTS
@@ -114,7 +116,7 @@ def counted_so_far(friends: BoolArray) -> IntArray:
 def votes_figure(
     counts: IntArray, test: PrivateTest, *, so_far: IntArray | None = None
 ) -> go.Figure:
-    """Lines 3 and 4: friends of each block, most first, and how the test reads them.
+    """Draw lines 3 and 4: friends of each block, most first, and how the test reads them.
 
     Parameters
     ----------
@@ -173,7 +175,7 @@ def votes_figure(
     figure.update_yaxes(title_text="friends N", range=[0, 1.08 * t])
     if so_far is None:
         return figure
-    # how the test reads them, once they are counted
+    # how the test reads the votes shows once they are counted
     read = {place: {"opacity": 0.0} for place in range(len(bars), len(figure.data))}
     return set_moving(
         figure,
@@ -185,16 +187,16 @@ def votes_figure(
 
 
 def _band_colour(number: int, bands: int) -> str:
-    """Full for the blocks with most friends, grey for those with fewest, pale in between."""
+    """Choose full colour for most friends, grey for fewest, pale in between."""
     if number == 0:
         return NONPRIVATE.colour
     return OUTSIDE if number == bands - 1 else see_through(NONPRIVATE.colour, 0.5)
 
 
 def threshold_figure(verdict: Verdict, test: PrivateTest) -> go.Figure:
-    """Lines 5 to 7: the law of the noisy statistic, what was drawn, and what it had to reach.
+    """Draw lines 5 to 7: the law of the noisy statistic, what was drawn, and the threshold.
 
-    It moves: other noise that might have been drawn, by its law, and at last what was drawn.
+    It moves: other noise that might have been drawn, by its law, and finally what was drawn.
     """
     figure = go.Figure()
     start, bar = verdict.statistic, verdict.threshold
@@ -223,7 +225,7 @@ def threshold_figure(verdict: Verdict, test: PrivateTest) -> go.Figure:
     dressed(figure)
     figure.update_layout(bargap=0)
     figure.update_xaxes(title_text=f"{test.words.letter} + noise")
-    figure.update_yaxes(title_text="chance", rangemode="tozero")
+    figure.update_yaxes(title_text="chance" if law.whole else "density", rangemode="tozero")
     # fixed seed: a demonstration, and no noise of any release
     others = np.random.default_rng(5).choice(
         law.values, size=_SHAKES, p=law.heights / law.heights.sum()

@@ -1,6 +1,6 @@
-"""Figures of what-if answers: the chance of a release and its error against the number of rows.
+"""Draw what-if answers: the chance of a release and its error against the number of rows.
 
-Plotly only, in the visual language of `mixtures`. Each method brings its own hue and dash.
+Plotly only, in the visual language of `mixtures`. Each method has its own hue and dash.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from privgmm.methods.what_if import Prospect
 __all__ = ["FEWEST", "MOST", "chance_figure", "curves_alt_text", "error_figure"]
 
 FEWEST, MOST = 1e2, 1e20
-"""The rows the curves run over."""
+"""Range of rows that the curves cover; methods differ by many powers of ten."""
 
 _INK = "rgba(128, 128, 136, 1)"
 _LIKELY = 0.5
+"""Errors are drawn where the chance of a release is at least this."""
 _POWERS = range(3, 21, 3)
+"""Powers of ten that have a number on the axis."""
 
 Curves = Mapping[str, Sequence[Prospect]]
 
 
 def chance_figure(curves: Curves, *, n_rows: float | None = None, height: int = 330) -> go.Figure:
-    """The chance of a release against rows, one curve per method.
+    """Draw the chance of a release against rows, one curve per method.
 
     Parameters
     ----------
     curves : mapping from method to sequence of Prospect
         In order of rows.
     n_rows : float, optional
-        The rows at hand, marked by an upright line.
+        Number of rows to mark, by a vertical line.
     height : int
         Pixels.
     """
@@ -60,7 +62,7 @@ def error_figure(
     n_rows: float | None = None,
     height: int = 330,
 ) -> go.Figure:
-    """The error of a release against rows, from where one is likely.
+    """Draw the error of a release against rows, where a release is likely.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ def error_figure(
 def _add_curve(
     figure: go.Figure, name: str, rows: Sequence[float], values: Sequence[float], shown: str
 ) -> None:
-    """A method's curve, in the method's own look; `shown` is how a value is written."""
+    """Add a method's curve in its own style; `shown` is how a value is written."""
     method = registry.get(name)
     look = method.look
     figure.add_scatter(
@@ -131,7 +133,7 @@ def _dress(figure: go.Figure, n_rows: float | None, height: int) -> None:
 
 
 def curves_alt_text(curves: Curves, *, n_rows: float | None = None) -> str:
-    """Both figures in words, for those who do not see them."""
+    """Describe both figures in words."""
     sentences = []
     for name, points in curves.items():
         likely = next((p for p in points if p.pass_probability >= _LIKELY), None)
@@ -145,5 +147,5 @@ def curves_alt_text(curves: Curves, *, n_rows: float | None = None) -> str:
                 f"goes from {likely.error:.2g} there to {last.error:.2g} at {last.n_rows:.0e} rows."
             )
     if n_rows is not None:
-        sentences.append(f"An upright line marks {n_rows:.3g} rows.")
+        sentences.append(f"A vertical line marks {n_rows:.3g} rows.")
     return " ".join(sentences) or "No method can release under these settings."

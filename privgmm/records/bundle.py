@@ -1,6 +1,6 @@
-"""A release as one file to hand on: receipt, synthetic rows, a figure, a notebook and a read-me.
+"""Put a release into one file: receipt, synthetic rows, a figure, a notebook and a read-me.
 
-Everything in it is made from the receipt alone, so it may be shown to whoever may see the receipt.
+Everything in it is made from the receipt alone, so it may be shared like the receipt.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from privgmm.mixture import Mixture
 from privgmm.records.files import write_whole
 from privgmm.records.notebook import as_notebook
 from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt
-from privgmm.release import Outcome
+from privgmm.releases import Outcome
 from privgmm.results import Refusal, Release
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = ["BUNDLE_ROOM", "bundle_bytes", "check_figures", "make_bundle"]
 
 BUNDLE_ROOM = 4 * 2**20
-"""Bytes a bundle may take with the usual number of synthetic rows; most are the figure's script."""
+"""Bytes that a bundle of the usual number of rows stays below; most are the figure's script."""
 
 _ROWS = 10_000
+"""Synthetic rows where no number is given; a convention."""
 # the oldest date a ZIP can hold: the same receipt gives the same bytes on any day
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def check_figures() -> None:
-    """Whether a bundle can be made here: its figure needs plotly."""
+    """Raise `InvalidInput` where plotly is missing, which the figure of a bundle needs."""
     if importlib.util.find_spec("plotly") is None:
         raise InvalidInput("a bundle needs plotly for its figure: pip install 'privgmm[app]'")
 
@@ -59,8 +60,8 @@ def make_bundle(
     Parameters
     ----------
     source : Outcome, Release or receipt
-        Of an outcome the public result is used and nothing else. A seeded one makes a bundle too,
-        which says throughout that it is a demonstration.
+        Of an outcome only the public result is used. A seeded one makes a bundle too, which says
+        that it is a demonstration.
     path : path
         The file; it is there whole or not at all, and its owner alone can read it.
     n_rows : int
@@ -90,7 +91,7 @@ def bundle_bytes(
     seed: int = 0,
     columns: Sequence[str] | None = None,
 ) -> bytes:
-    """The bytes that `make_bundle` writes."""
+    """Make the content of the file that `make_bundle` writes."""
     check_figures()
     receipt = _receipt(source)
     mixture = Mixture.from_dict(receipt["mixture"])
@@ -123,7 +124,7 @@ def bundle_bytes(
 
 
 def _receipt(source: object) -> dict[str, Any]:
-    """A receipt that is intact and holds a mixture."""
+    """Make or check a receipt that holds a mixture."""
     if isinstance(source, Outcome):
         source = source.result
     if isinstance(source, Release | Refusal):
@@ -148,7 +149,7 @@ def _names(columns: Sequence[str] | None, d: int) -> list[str]:
 
 
 def _figure(receipt: Mapping[str, Any], mixture: Mixture, names: Sequence[str]) -> str:
-    """A page of its own, script included."""
+    """Write a page with the figure, its script included."""
     from privgmm.figures.mixtures import figure_alt_text, mixtures_figure
 
     written = receipt.get("standard_errors")
@@ -158,24 +159,24 @@ def _figure(receipt: Mapping[str, Any], mixture: Mixture, names: Sequence[str]) 
     drawing = figure.to_html(full_html=False, include_plotlyjs=True, div_id="mixture")
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        "<title>A private Gaussian mixture</title></head>\n<body>\n"
+        "<title>A Gaussian mixture with differential privacy</title></head>\n<body>\n"
         f'<div role="img" aria-label="{html.escape(words)}">\n{drawing}\n</div>\n'
         f"<p>{html.escape(receipt['guarantee']['words'])}</p>\n</body>\n</html>\n"
     )
 
 
 def _notebook(names: Sequence[str], *, looks: bool) -> str:
-    """Cells that check the receipt and use it; with a sketch, also looks at that."""
+    """Write cells that check the receipt and use it, and read the sketch if there is one."""
     return as_notebook(
         [
             (
                 "markdown",
-                "# A private Gaussian mixture\n\nKeep this notebook beside `receipt.json`. It "
-                "needs `pip install 'privgmm[app]'` and no data.",
+                "# A Gaussian mixture with differential privacy\n\nKeep this notebook next to "
+                "`receipt.json`. It needs `pip install 'privgmm[app]'` and no data.",
             ),
             (
                 "markdown",
-                "The receipt, checked: its hash, and what its plan costs, priced afresh; and what "
+                "The receipt, checked: its hash, and what its plan costs, priced again; and what "
                 "no such check can show.",
             ),
             (
@@ -212,7 +213,7 @@ def _notebook(names: Sequence[str], *, looks: bool) -> str:
 
 
 def _looks(d: int) -> list[tuple[str, str]]:
-    """Cells that go on from the sketch: other numbers of components, and the density itself."""
+    """Write cells that use the sketch: other numbers of components, and the density itself."""
     picture = (
         "curve_figure(sketch.curve(columns[0]), mixture=mixture)"
         if d == 1
@@ -222,11 +223,11 @@ def _looks(d: int) -> list[tuple[str, str]]:
         (
             "markdown",
             "The receipt also holds the noisy sketch that the mixture was found in. It was paid "
-            "for once: other fits cost nothing, and everybody gets the same ones.",
+            "for once: other fits cost nothing, and everyone gets the same ones.",
         ),
         (
             "code",
-            "from privgmm import sketch_of\n\n"
+            "from privgmm.records import sketch_of\n\n"
             "sketch = sketch_of(receipt).with_columns(columns)\n"
             "print(sketch.choice(4))\n"
             "fit = sketch.fit(mixture.n_components)\n"
@@ -256,8 +257,8 @@ def _readme(receipt: Mapping[str, Any], n_rows: int) -> str:
         + ("one row." if receipt["neighbours"]["unit"] == "row" else "one person."),
         "receipt.json - what was released, how, and what it promises. Check it with: "
         "privgmm verify receipt.json (which also says what a receipt cannot show)",
-        f"synthetic.csv, synthetic.parquet - {n_rows:,} rows drawn from the released mixture. They "
-        "belong to nobody. They follow the mixture, so they are as good as it is and no better.",
+        f"synthetic.csv, synthetic.parquet - {n_rows:,} rows drawn from the released mixture. No "
+        "person's data are in them. They are as good as the mixture and no better.",
         "figure.html - the mixture as a picture; open it in a browser, no network is needed.",
         "notebook.ipynb - checks the receipt, draws rows and the picture again. It needs Python "
         "and: pip install 'privgmm[app]'",

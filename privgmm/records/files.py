@@ -1,4 +1,4 @@
-"""How files are written that are somebody's own: whole or not at all, and for the owner alone."""
+"""Write files whole or not at all, readable by their owner alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["new_private_file", "part_of", "write_whole"]
 
 
 def part_of(target: Path) -> Path:
-    """A name beside the target for what is not whole yet; nobody can guess it."""
+    """Choose an unguessable name in the target's folder, for a file that is not complete yet."""
     return target.parent / f".privgmm-{secrets.token_hex(8)}.part"
 
 
 def new_private_file(path: Path) -> BinaryIO:
     """Open a file that did not exist, readable by its owner alone (mode 0600).
 
-    What lies there already, a link included, is neither opened nor followed: `FileExistsError`.
+    An existing file or link is neither opened nor followed: `FileExistsError`.
     """
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -27,10 +27,10 @@ def new_private_file(path: Path) -> BinaryIO:
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write a file, or replace it: under another name first, so that nobody sees a part of it.
+    """Write or replace a file, under another name first: no one can read a part of it.
 
-    A link at that place is replaced, not followed. The file can be read by its owner alone: whoever
-    wants to publish it gives others the right to.
+    A link at that place is replaced, not followed. Only its owner can read the file; to publish it,
+    change its mode.
     """
     target = Path(path)
     part = part_of(target)

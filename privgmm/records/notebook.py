@@ -1,14 +1,14 @@
-"""A run written down: as a Python script or a notebook that makes it again.
+"""Write a run as a Python script or a notebook that reproduces it.
 
-A `Run` says where the rows come from and what is promised; `script` and `notebook` write it out
-in calls of the public API. Neither holds rows, results or anything else that is not private:
-code only. With a seed the run repeats exactly; without one the noise is fresh each time, as it
-should be.
+A `Run` says where the rows come from and what is promised; `script` and `notebook` write it as
+calls of the public API. They hold code only: no rows, no results and nothing else confidential.
+With a seed the run repeats exactly; without one the noise is fresh each time.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import pprint
 import textwrap
@@ -28,7 +28,7 @@ from privgmm.errors import InvalidInput
 from privgmm.learners.registry import OFFERED
 from privgmm.methods import registry
 from privgmm.methods.plan import Plan
-from privgmm.methods.planner import plan_for
+from privgmm.methods.planner import best_plan, plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.stages.sketch.choice import MOST_OFFERED
 
@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _WIDTH = 96
+"""Columns of wrapped lines: a comment sign and a space fit into the 100 of the code style."""
 
 _SELDOM_SET = (
     "unit",
@@ -53,13 +54,12 @@ _SELDOM_SET = (
     "beta",
     "smallest_weight",
     "separation",
-    "forgiving",
-    "refine",
+    "covariance_type",
 )
-"""What of a request is written down only where it was set."""
+"""Fields of a request that are written only where they were set."""
 
 DEFAULT_LEARNER = next(iter(OFFERED))
-"""The name of the learner that `release` takes if it is given none."""
+"""Name of the learner that `release` takes if it is given none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class GeneratedRows:
         return generate(truth, self.n_rows, rng=self.seed + 1)
 
     def code(self) -> str:
-        """The same in Python."""
+        """Return source code that loads these rows."""
         sizes = f"{self.n_components}, {self.n_features}"
         if self.kind is None:
             maker = "random_mixture"
@@ -127,22 +127,22 @@ class GeneratedRows:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SampleRows:
-    """A data set that comes with the package."""
+    """Rows of a data set that comes with the package."""
 
     name: str
 
     def load(self) -> Dataset:
-        """Read it."""
+        """Read the rows."""
         return load_sample(self.name)
 
     def code(self) -> str:
-        """The same in Python."""
+        """Return source code that loads these rows."""
         return f"from privgmm import load_sample\n\ndata = load_sample({self.name!r})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileRows:
-    """Columns of a CSV or Parquet file.
+    """Rows of a CSV or Parquet file, in some of its columns.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class FileRows:
     layout : Layout
         How a CSV file is written.
     seed : int or None
-        Repeats the noise that undoes rounding; None for fresh noise.
+        Seed of the noise that undoes rounding; None for fresh noise.
     drop_gaps : bool
         Whether rows with missing values are dropped.
     """
@@ -166,7 +166,7 @@ class FileRows:
     drop_gaps: bool = False
 
     def load(self) -> Dataset:
-        """Read it."""
+        """Read the rows."""
         return load_table(
             self.path,
             columns=self.columns,
@@ -177,7 +177,7 @@ class FileRows:
         )
 
     def code(self) -> str:
-        """The same in Python."""
+        """Return source code that loads these rows."""
         columns = pprint.pformat(list(self.columns), width=_WIDTH - 10)
         steps = pprint.pformat(dict(self.jitter), width=_WIDTH - 9, sort_dicts=False)
         jitter = f"jitter = {steps}  # public steps of columns on a grid\n" if self.jitter else ""
@@ -217,17 +217,17 @@ class Run:
     learner: str = DEFAULT_LEARNER
 
     def plan(self) -> Plan:
-        """The plan that is made again."""
+        """Make the plan."""
         return plan_for(self.request).plan
 
     def rows_code(self) -> str:
-        """The rows in Python; how their noise is repeated is told of a seeded run only."""
+        """Return source code that loads the rows; only a seeded run repeats the noise on them."""
         if self.seed is None and isinstance(self.rows, FileRows):
             return dataclasses.replace(self.rows, seed=None).code()
         return self.rows.code()
 
     def plan_code(self) -> str:
-        """The same in Python: as short as what was asked allows."""
+        """Return source code that makes the plan, as short as the request allows."""
         asked = self.request
         bare = PlanRequest(n_components=asked.n_components, n_features=asked.n_features)
         said = {
@@ -237,30 +237,30 @@ class Run:
             "n_components": repr(asked.n_components),
             "n_features": "data.n_features",
         }
-        short = asked.automatic and asked.refinement is None and asked.unit == bare.unit
-        if asked.choose_components and short:
-            said |= {"n_components": '"auto"', "max_components": repr(asked.n_components)}
-        elif asked.choose_components:
-            said["choose_components"] = "True"
-        said |= {
+        set_too = {
             name: repr(getattr(asked, name))
             for name in _SELDOM_SET
             if getattr(asked, name) != getattr(bare, name)
         }
-        settings = "".join(f"    {name}={value},\n" for name, value in said.items())
+        short = asked.automatic and set_too.keys() <= inspect.signature(best_plan).parameters.keys()
+        if asked.choose_components and short:
+            said |= {"n_components": '"auto"', "max_components": repr(asked.n_components)}
+        elif asked.choose_components:
+            said["choose_components"] = "True"
+        settings = "".join(f"    {name}={value},\n" for name, value in (said | set_too).items())
         if short:
             return (
                 f"from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n{settings})"
             )
-        names = ["PlanRequest", *["Refinement"] * (asked.refinement is not None), "plan_for"]
         return (
-            f"from privgmm import {', '.join(names)}\n\n"
+            "from privgmm import PlanRequest\n"
+            "from privgmm.methods.planner import plan_for\n\n"
             f"request = PlanRequest(\n    n_rows=data.n_rows,\n{settings})\n"
             "plan = plan_for(request).plan"
         )
 
     def release_code(self) -> str:
-        """The release in Python, from ``data`` and ``plan``."""
+        """Return source code of the release, from ``data`` and ``plan``."""
         seed = "" if self.seed is None else f", rng={self.seed}"
         if self.learner == DEFAULT_LEARNER or self.request.choose_components:
             return f"from privgmm import release\n\noutcome = release(data.rows, plan{seed})"
@@ -274,7 +274,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
-    """Words, code, and how to look at what it made: in a notebook and on a terminal."""
+    """Words, code, and how to show its result: in a notebook and on a terminal."""
 
     words: str
     code: str
@@ -287,8 +287,8 @@ def _steps(run: Run) -> list[_Step]:
         "No seed is given, so the noise is cryptographic and fresh: running this again spends "
         "the budget again and gives another release."
         if run.seed is None
-        else f"The noise comes from the seed {run.seed}, so this run repeats exactly. Whoever "
-        "knows the seed can take the noise away: for teaching, not for real people's data."
+        else f"The noise comes from the seed {run.seed}, so this run repeats exactly. Anyone who "
+        "knows the seed can remove the noise: for teaching, not for real people's data."
     )
     return [
         _Step("The rows: one per person, no bounds on their values.", run.rows_code()),
@@ -309,7 +309,7 @@ def _steps(run: Run) -> list[_Step]:
             ),
         ),
         _Step(
-            "To compare, for your eyes only: the fit without privacy, and how far each lies from "
+            "To compare, and confidential: the fit without privacy, and how far each lies from "
             "the truth where that is known (dist_GMM: 0 is perfect, 1 as wrong as can be).",
             "from privgmm import dist_gmm\n\n"
             "private = outcome.result.mixture if outcome.released else None\n"
@@ -323,7 +323,7 @@ def _steps(run: Run) -> list[_Step]:
 
 
 def script(run: Run) -> str:
-    """The run as a Python script."""
+    """Write the run as a Python script."""
     parts = ['"""A Gaussian mixture learned with differential privacy, by privgmm."""']
     for step in _steps(run):
         comment = "\n".join(f"# {line}" for line in textwrap.wrap(step.words, _WIDTH))
@@ -332,18 +332,19 @@ def script(run: Run) -> str:
 
 
 def notebook(run: Run) -> str:
-    """The run as a Jupyter notebook (nbformat 4.5), ready to be executed."""
+    """Write the run as a Jupyter notebook (nbformat 4.5), ready to be executed."""
     cells = [
         (
             "markdown",
-            "# A private Gaussian mixture\n\nMade with `privgmm`. This notebook holds code only: "
+            "# A Gaussian mixture with differential privacy\n\nMade with `privgmm`. This notebook "
+            "holds code only: "
             "no rows and no results until you run it.",
         )
     ]
     for step in _steps(run):
         cells.append(("markdown", step.words))
         cells.append(("code", f"{step.code}\n{step.look}" if step.look else step.code))
-    cells.append(("markdown", "The picture shows rows, so it is for your eyes only too."))
+    cells.append(("markdown", "The picture shows rows, so it is confidential too."))
     cells.append(
         (
             "code",
@@ -358,8 +359,8 @@ def notebook(run: Run) -> str:
 
 
 def _looks(run: Run) -> list[tuple[str, str]]:
-    """Cells that look again at what was paid for, where the method may publish a sketch."""
-    if not registry.get(run.request.method).can_choose_components:
+    """Write cells that read the published sketch again, where the method may publish one."""
+    if not registry.get(run.request.method).publishes_sketch:
         return []
     d = run.request.n_features
     picture = (
@@ -378,8 +379,8 @@ def _looks(run: Run) -> list[tuple[str, str]]:
             "markdown",
             "From here on everything is free, and public like the release. If the method "
             "published its noisy sketch, that was paid for once: other fits are computed from it "
-            "alone. First whether the mixture explains the rows, and how far its numbers may be "
-            "off (standard errors: sampling of the rows and privacy noise together).",
+            "alone. First: does the mixture explain the rows, and how far may its numbers be "
+            "off (standard errors: sampling of the rows and privacy noise together)?",
         ),
         (
             "code",
@@ -430,7 +431,7 @@ def _looks(run: Run) -> list[tuple[str, str]]:
 
 
 def as_notebook(cells: Sequence[tuple[str, str]]) -> str:
-    """Cells, each its kind ("markdown" or "code") and its text, as a Jupyter notebook."""
+    """Write cells, each a kind ("markdown" or "code") and a text, as a Jupyter notebook."""
     document = {
         "cells": [_cell(number, kind, text) for number, (kind, text) in enumerate(cells)],
         "metadata": {

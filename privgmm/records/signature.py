@@ -1,14 +1,14 @@
-"""Signatures: who vouches for a receipt. Ed25519, by the package `cryptography`.
+"""Sign receipts, and check who signed them. Ed25519, by the package `cryptography`.
 
-A hash shows that a receipt is as somebody wrote it; a signature shows who that was. Neither shows
-that the mixture in it was made as its plan says: for that one has to trust whoever signed.
+A hash shows that a receipt is as its author wrote it; a signature shows who that was. Neither shows
+that the mixture in it was made as its plan says: for that, readers have to trust the signer.
 
 Keys are files that other tools make and keep::
 
     openssl genpkey -algorithm ed25519 -out key.pem       # or: ssh-keygen -t ed25519 -f key
-    openssl pkey -in key.pem -pubout -out public.pem      # for everybody; ssh-keygen writes key.pub
+    openssl pkey -in key.pem -pubout -out public.pem      # for everyone; ssh-keygen writes key.pub
 
-The first is for the curator alone. `receipt` says what is signed.
+The first is confidential, for the curator alone. `receipt` says what is signed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Signer", "key_name", "read_public_key", "read_signer", "signature_ho
 
 
 class Signer:
-    """A private key, ready to sign. Its numbers stay inside: they are not shown and not pickled.
+    """A private key, ready to sign. It is neither shown nor pickled.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class Signer:
         raise TypeError("a Signer cannot be pickled: it holds a private key")
 
     def sign(self, message: bytes) -> bytes:
-        """The signature (64 bytes) of a message."""
+        """Compute the signature (64 bytes) of a message."""
         return self._key.sign(message)
 
 
 def read_signer(path: str | os.PathLike[str]) -> Signer:
-    """The private key in a file: PEM, or as ssh-keygen writes it; Ed25519, without a password."""
+    """Read a private key from a file: PEM or OpenSSH; Ed25519, without a password."""
     _require()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -69,8 +69,9 @@ def read_signer(path: str | os.PathLike[str]) -> Signer:
         key = load(content, None)
     except TypeError as problem:
         raise InvalidInput(
-            f"the key {str(path)!r} is kept under a password, which this package does not ask for: "
-            "take the password off a copy (openssl pkey -in KEY -out COPY), and remove it after use"
+            f"the key {str(path)!r} is protected by a password, which this package does not ask "
+            "for: take the password off a copy (openssl pkey -in KEY -out COPY), and remove it "
+            "after use"
         ) from problem
     except (ValueError, UnsupportedAlgorithm) as problem:
         raise InvalidInput(
@@ -86,7 +87,7 @@ def read_signer(path: str | os.PathLike[str]) -> Signer:
 
 
 def read_public_key(path: str | os.PathLike[str]) -> bytes:
-    """The public key (32 bytes) in a file: PEM, or a line as ssh-keygen writes it; Ed25519."""
+    """Read a public key (32 bytes) from a file: PEM, or a line of OpenSSH; Ed25519."""
     _require()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -98,7 +99,7 @@ def read_public_key(path: str | os.PathLike[str]) -> bytes:
     content = _content(path)
     if b"PRIVATE KEY" in content:
         raise InvalidInput(
-            f"{str(path)!r} is a private key, which is for whoever signs alone: give the public "
+            f"{str(path)!r} is a private key, which belongs to the signer alone: give the public "
             "one (openssl pkey -in KEY -pubout -out PUBLIC)"
         )
     load = load_ssh_public_key if content.startswith(b"ssh-") else load_pem_public_key
@@ -106,7 +107,7 @@ def read_public_key(path: str | os.PathLike[str]) -> bytes:
         key = load(content)
     except (ValueError, UnsupportedAlgorithm) as problem:
         raise InvalidInput(
-            f"{str(path)!r} holds no public key ({problem}): ask whoever signed for theirs"
+            f"{str(path)!r} holds no public key ({problem}): ask the signer for it"
         ) from problem
     if not isinstance(key, Ed25519PublicKey):
         raise InvalidInput(f"the key {str(path)!r} is of another kind than Ed25519")
@@ -114,7 +115,7 @@ def read_public_key(path: str | os.PathLike[str]) -> bytes:
 
 
 def signature_holds(public_key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the holder of the private key to this public one signed this message."""
+    """Check whether the holder of the matching private key signed this message."""
     _require()
     from cryptography.exceptions import InvalidSignature
 
@@ -126,7 +127,7 @@ def signature_holds(public_key: bytes, signature: bytes, message: bytes) -> bool
 
 
 def key_name(public_key: bytes) -> str:
-    """What a public key is called, as ssh-keygen -l calls it: to be compared by eye."""
+    """Return the fingerprint of a public key as ``ssh-keygen -l`` shows it, to compare by eye."""
     from base64 import b64encode
 
     kind = b"ssh-ed25519"

@@ -12,10 +12,12 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
 from privgmm import Budget
+from privgmm.arrays import Array
 from privgmm.audit.privacy_loss import measured_delta
 from privgmm.baselines import Baseline, all_baselines
-from privgmm.baselines.account import Account
+from privgmm.baselines.account import NoiseAccount
 from privgmm.baselines.histogram import COUNT_SENSITIVITY
+from privgmm.privacy.curves import gaussian_losses
 from privgmm.privacy.noise import DiscreteGaussian
 
 BUDGETS = (Budget(0.1, 1e-8), Budget(1.0, 1e-6), Budget(8.0, 1e-5))
@@ -45,17 +47,16 @@ def test_all_draws_together_cost_what_dp_accounting_says(
     )
     loose = RdpAccountant().compose(events).get_epsilon(budget.delta)
     assert loose >= spent.epsilon * (1 - 1e-6)
-    assert account.rho == pytest.approx(1 / (2 * sigma**2))
 
 
 @pytest.mark.parametrize(("baseline", "budget"), CASES)
 def test_less_noise_or_one_draw_more_is_noticed(baseline: Baseline, budget: Budget) -> None:
     account = baseline.account(budget)
     for broken in (
-        Account(0.9 * account.multiplier, account.draws, account.sensitivity),
-        Account(account.multiplier, account.draws + 1, account.sensitivity),
+        NoiseAccount(0.9 * account.multiplier, account.draws, account.sensitivity),
+        NoiseAccount(account.multiplier, account.draws + 1, account.sensitivity),
         # the sensitivity of adding a row, where one is replaced
-        Account(account.multiplier / math.sqrt(2), account.draws, account.sensitivity),
+        NoiseAccount(account.multiplier / math.sqrt(2), account.draws, account.sensitivity),
     ):
         assert not budget.covers(broken.spend(budget.delta).budget)
 
@@ -63,7 +64,7 @@ def test_less_noise_or_one_draw_more_is_noticed(baseline: Baseline, budget: Budg
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_noisy_counts_are_as_private_as_stated_by_their_exact_law(budget: Budget) -> None:
     """One count falls by one, another rises by one: delta by summing the law over both."""
-    account = Account.for_budget(budget, 1, COUNT_SENSITIVITY)
+    account = NoiseAccount.for_budget(budget, 1, COUNT_SENSITIVITY)
 
     def delta(sigma: float) -> float:
         law = DiscreteGaussian(sigma)
@@ -82,14 +83,19 @@ def test_noisy_counts_are_as_private_as_stated_by_their_exact_law(budget: Budget
     assert delta(sigma / math.sqrt(2)) > budget.delta
 
 
+def worst_losses(account: NoiseAccount, rng: np.random.Generator) -> Array:
+    """Privacy losses of all draws, where every statistic moves by its sensitivity."""
+    return gaussian_losses(account.multiplier / math.sqrt(account.draws), 400_000, rng=rng)
+
+
 @pytest.mark.parametrize("baseline", all_baselines(), ids=lambda baseline: baseline.name)
 def test_drawn_losses_stay_below_the_promise(baseline: Baseline) -> None:
     """At a delta that draws can show."""
     budget = Budget(1.0, 1e-2)
     account = baseline.account(budget)
     rng = np.random.default_rng(5)
-    kept = measured_delta(account.worst_losses(400_000, rng=rng), [budget.epsilon])
+    kept = measured_delta(worst_losses(account, rng), [budget.epsilon])
     assert kept.low[0] <= budget.delta
-    broken = Account(0.6 * account.multiplier, account.draws, account.sensitivity)
-    lost = measured_delta(broken.worst_losses(400_000, rng=rng), [budget.epsilon])
+    broken = NoiseAccount(0.6 * account.multiplier, account.draws, account.sensitivity)
+    lost = measured_delta(worst_losses(broken, rng), [budget.epsilon])
     assert lost.low[0] > budget.delta

@@ -13,7 +13,7 @@ from privgmm.arrays import Array
 from privgmm.baselines.dp_em import DPEM, posteriors
 from privgmm.baselines.dp_kmeans import DPKMeans, nearest_centre
 from privgmm.baselines.labelled import LabelledOracle
-from privgmm.baselines.moment_sums import MomentSums
+from privgmm.baselines.moment_sums import GroupSums
 from privgmm.data.generators import random_mixture
 from privgmm.errors import InvalidInput
 
@@ -46,7 +46,7 @@ def one_group(_d: int) -> Shares:
     return lambda points: np.ones((len(points), 1))
 
 
-def worst_move(sums: MomentSums, shares: Shares, d: int, tries: int = 600) -> float:
+def worst_move(sums: GroupSums, shares: Shares, d: int, tries: int = 600) -> float:
     """The farthest that one row was found to move the sums, over what the noise covers."""
     rng = np.random.default_rng(17)
     others = in_ball(rng.standard_normal((4, d)))
@@ -76,7 +76,7 @@ def worst_move(sums: MomentSums, shares: Shares, d: int, tries: int = 600) -> fl
 @pytest.mark.parametrize("shares", [posterior_shares, nearest_shares, one_group])
 @pytest.mark.parametrize("sums", SUMS.values(), ids=SUMS.keys())
 def test_no_row_moves_the_sums_farther_than_the_noise_covers(
-    sums: MomentSums, shares: Callable[[int], Shares], d: int
+    sums: GroupSums, shares: Callable[[int], Shares], d: int
 ) -> None:
     found = worst_move(sums, shares(d), d)
     assert found <= 1 + 1e-12
@@ -86,7 +86,7 @@ def test_no_row_moves_the_sums_farther_than_the_noise_covers(
 
 
 @dataclasses.dataclass(frozen=True)
-class _ForAddedRows(MomentSums):
+class _ForAddedRows(GroupSums):
     """Broken: the sensitivity of adding or removing a row."""
 
     @property
@@ -95,7 +95,7 @@ class _ForAddedRows(MomentSums):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Obtuse(MomentSums):
+class _Obtuse(GroupSums):
     """Broken: scales under which contributions may point away from each other."""
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class _Obtuse(MomentSums):
     ],
 )
 def test_the_search_finds_broken_sensitivities(
-    broken: MomentSums, shares: Callable[[int], Shares]
+    broken: GroupSums, shares: Callable[[int], Shares]
 ) -> None:
     assert worst_move(broken, shares(2), 2) > 1.01
 
@@ -120,11 +120,11 @@ def test_the_search_finds_broken_sensitivities(
 @pytest.mark.parametrize("scales", [(0.3, 1.0), (0.1, 1.0, 0.5), (0.5, 0.5, 2.0), (1.0,), (0.0, 1)])
 def test_scales_that_break_the_proof_are_refused(scales: tuple[float, ...]) -> None:
     with pytest.raises(InvalidInput):
-        MomentSums(scales)
+        GroupSums(scales)
 
 
 @pytest.mark.parametrize("sums", SUMS.values(), ids=SUMS.keys())
-def test_rows_add_up_one_by_one_to_the_last_unit(sums: MomentSums) -> None:
+def test_rows_add_up_one_by_one_to_the_last_unit(sums: GroupSums) -> None:
     """Also where rows are summed in several chunks: a row changes nothing but its own part."""
     n, d = 70_000, 2
     points = in_ball(np.random.default_rng(3).standard_normal((n, d)))

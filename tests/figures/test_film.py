@@ -109,7 +109,7 @@ def test_ghost_outlines_lie_at_one_standard_deviation() -> None:
     assert np.linalg.norm(u, axis=0) == pytest.approx(1.0)
 
 
-def test_pick_and_mean_are_told_apart(truth: Mixture) -> None:
+def test_pick_and_mean_look_different(truth: Mixture) -> None:
     fits, window = _fits(truth), window_of(truth.sample(500, rng=1))
     weights = np.zeros(len(fits))
     weights[:5] = 1

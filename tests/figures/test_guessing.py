@@ -34,7 +34,7 @@ def _named(figure: go.Figure, start: str) -> list[go.Scatter]:
 
 def test_a_far_row_is_shown_at_the_edge_and_named() -> None:
     figure = round_figure(MIXTURE, ROWS, ROWS[0], FAR)
-    (near,), (far,) = _named(figure, "She, in A"), _named(figure, "She, in B")
+    (near,), (far,) = _named(figure, "the row, in A"), _named(figure, "the row, in B")
     assert near.x[0] == ROWS[0, 0]
     low, high = figure.layout.xaxis.range
     assert high - 0.1 * (high - low) < far.x[0] < high, "near the edge, and drawn whole"
@@ -44,7 +44,7 @@ def test_a_far_row_is_shown_at_the_edge_and_named() -> None:
 def test_a_refused_round_shows_no_release() -> None:
     figure = round_figure(None, ROWS, ROWS[0], ROWS[1], in_doubt=False)
     assert not _named(figure, "Private release")
-    assert not _named(figure, "She, in A")
+    assert not _named(figure, "the row, in A")
 
 
 def test_evidence_lies_on_one_of_two_lines_without_noise_and_among_the_bars_with_it() -> None:

@@ -74,8 +74,8 @@ def test_an_image_is_drawn_with_its_numbers() -> None:
     assert np.asarray(heat.z).max() == pytest.approx(1.0)
     assert np.asarray(heat.z) ** 2 == pytest.approx(image.densities / image.densities.max())
     names = [trace.name for trace in figure.data]
-    assert {"mixture", "where each mean lies (95 %)", "finest detail looked at"} <= set(names)
-    finest = next(trace for trace in figure.data if trace.name == "finest detail looked at")
+    assert {"mixture", "where each mean lies (95 %)", "finest detail measured"} <= set(names)
+    finest = next(trace for trace in figure.data if trace.name == "finest detail measured")
     assert finest.x[1] - finest.x[0] == pytest.approx(1.5)
     assert finest.y[4] - finest.y[3] == pytest.approx(0.4)
     assert not any("rows" in (name or "") for name in names)
@@ -113,7 +113,7 @@ def test_rows_beside_an_image_are_marked() -> None:
     rows = TRUTH.sample(5_000, rng=1)
     figure = image_figure(pictured(), rows=rows)
     said = [note.text for note in figure.layout.annotations]
-    assert any("NOT private" in text for text in said)
+    assert any("Confidential: the rows" in text for text in said)
     beside = figure.data[-1]
     assert beside.name == "5,000 rows"
     # both on one scale of colours
@@ -132,7 +132,7 @@ def test_a_curve_has_its_band() -> None:
     one = curve()
     figure = curve_figure(one, mixture=TRUTH, rows=TRUTH.sample(2_000, rng=1))
     names = [trace.name for trace in figure.data]
-    assert names[0] == "2,000 rows: NOT private"
+    assert names[0] == "2,000 rows: confidential"
     band = next(trace for trace in figure.data if trace.name == "two standard errors")
     high = np.asarray(band.y[:40])
     assert high == pytest.approx(one.densities + 0.004)

@@ -10,17 +10,17 @@ import pytest
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
 from privgmm.figures.mixtures import exaggerated, mixtures_figure, wider_across
-from privgmm.figures.promises import Tried, error_curve, pairs_figure, promises_figure
+from privgmm.figures.promises import TriedEpsilon, error_curve, pairs_figure, promises_figure
 from privgmm.mixture import Mixture
 
 TRUTH = random_mixture(2, 3, separation=6.0, rng=0)
 NEAR = Mixture(TRUTH.weights, TRUTH.means + 0.01, 1.02 * TRUTH.covariances)
 ROWS = TRUTH.sample(700, rng=1)
 TRIED = [
-    Tried(0.1, None, None),
-    Tried(0.3, None, None),
-    Tried(1.0, 0.1, NEAR),
-    Tried(3.0, 0.04, NEAR),
+    TriedEpsilon(0.1, None, None),
+    TriedEpsilon(0.3, None, None),
+    TriedEpsilon(1.0, 0.1, NEAR),
+    TriedEpsilon(3.0, 0.04, NEAR),
 ]
 
 

@@ -129,7 +129,7 @@ def test_projections_show_rows_and_what_the_noisy_waves_say_of_them(d: int) -> N
     figure = projections_figure(rows, data, names=("a", "b"))
     panels = min(d, 2) + (d > 1)
     kinds = [trace.name for trace in figure.data]
-    assert kinds == ["rows: NOT private", *kinds[1:3]] * panels
+    assert kinds == ["rows: confidential", *kinds[1:3]] * panels
     for panel in range(panels):
         bars, _, curve = figure.data[3 * panel : 3 * panel + 3]
         at = np.interp(bars.x, curve.x, curve.y)

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from privgmm.distances.bounds import LOWER, UPPER, best_constants, theorem_1_8
-from privgmm.distances.gaussian_pairs import KINDS, random_pairs
+from privgmm.distances.gaussian_pairs import PAIR_KINDS, random_pairs
 from privgmm.distances.total_variation import gaussian_tv
 from privgmm.errors import InvalidInput
 from privgmm.figures.theory import (
@@ -26,7 +26,7 @@ from privgmm.figures.theory import (
     pair_figure,
 )
 
-CLOUDS = [random_pairs(30, d, kind, rng=d) for d in (1, 3) for kind in KINDS]
+CLOUDS = [random_pairs(30, d, kind, rng=d) for d in (1, 3) for kind in PAIR_KINDS]
 PAIR = theorem_1_8([0.0, 0.0], np.eye(2), [0.001, 0.0], np.eye(2))
 
 

@@ -1,4 +1,4 @@
-"""Bundles: what is in them, that they repeat byte by byte, and that nothing private is inside."""
+"""Bundles: what is in them, that they repeat byte by byte, and hold nothing confidential."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.records.bundle import BUNDLE_ROOM, bundle_bytes, check_figures, make_bundle
 from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt
-from privgmm.release import Outcome, release
+from privgmm.releases import Outcome, release
 from privgmm.results import Refusal
+from privgmm.stages.agreement.stage import AgreementView
 
 PLAN = calibrate(
     "lifted", epsilon=8.0, delta=1e-4, alpha=1.0, n_components=2, n_features=2, n_blocks=60
@@ -116,7 +117,12 @@ def test_nothing_that_is_not_private_is_inside(outcome: Outcome, tmp_path: Path)
     hidden = [
         *(a.ravel() for a in (view.fits.weights, view.fits.means, view.fits.covariances)),
         np.asarray(view.distances).ravel(),
-        np.array([view.statistic, view.noisy_statistic]),
+        np.array(
+            [
+                view.view(AgreementView).verdict.statistic,
+                view.view(AgreementView).verdict.noisy_statistic,
+            ]
+        ),
         *(a.ravel() for a in (view.nonprivate().means, view.nonprivate().covariances)),
         ROWS[:3_000].ravel(),
     ]
@@ -161,7 +167,7 @@ def test_what_cannot_be_bundled(
     receipt: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "b.zip"
-    refusal = Refusal(PLAN.spent(), PLAN, seeded=False)
+    refusal = Refusal(budget=PLAN.spent(), plan=PLAN, seeded=False, why="No.")
     for source in (refusal, make_receipt(refusal)):
         with pytest.raises(InvalidInput, match="refusal"):
             make_bundle(source, path)  # type: ignore[arg-type]  # a likely mistake

@@ -17,7 +17,7 @@ from tests.records.test_receipt import RECEIPT
 
 @pytest.fixture(autouse=True)
 def generous() -> Iterator[None]:
-    """Whoever makes files readable by everybody."""
+    """A user whose files are readable by everyone."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -82,7 +82,7 @@ def test_a_seed_stays_a_seed_under_a_signature(keys: Path) -> None:
     seeded = make_receipt(RESULTS[5], signer=Signer(KEYS[0]))
     found = verify_receipt(seeded, key=keys / "ann_public.pem")
     assert (found.ok, found.checked) == (False, True)
-    assert "NOT private" in found.problems[0]
+    assert "NOT differentially private" in found.problems[0]
 
 
 def rehashed(receipt: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def test_what_is_no_key_is_refused(keys: Path) -> None:
         "empty": "holds no private key",
         "ann_public.pem": "holds no private key",
         "rsa": "another kind",
-        "locked": "under a password",
+        "locked": "protected by a password",
         "missing": "cannot read",
     }.items():
         with pytest.raises(InvalidInput, match=words):
@@ -179,7 +179,7 @@ def test_without_the_package_it_is_named(keys: Path, monkeypatch: pytest.MonkeyP
         read_signer(keys / "ann.pem")
     with pytest.raises(InvalidInput, match=r"privgmm\[sign\]"):
         verify_receipt(SIGNED, key=keys / "ann_public.pem")
-    # whoever checks no signature does not need it
+    # without a signature to check it is not needed
     assert verify_receipt(SIGNED).ok
 
 
@@ -203,7 +203,7 @@ def test_a_seeded_receipt_fails_on_the_command_line(run: Any, tmp_path: Path) ->
     path.write_text(receipt_text(make_receipt(RESULTS[5])))
     told = run("verify", path)
     assert told.code == 1
-    assert "NOT private" in told.out
+    assert "NOT differentially private" in told.out
     assert "in order" not in told.out
     answer = run("verify", path, "--json").json()
     assert (answer["ok"], answer["intact"], answer["seeded"]) == (False, True, True)

@@ -1,7 +1,7 @@
-"""Start the dashboard's server, and load what its first page needs before anybody asks for it.
+"""Start the dashboard's server, and load what its first page needs.
 
 Streamlit imports an app when the first browser connects, which then waits seconds for numerical
-libraries. Here they are loaded from the first moment, beside the server's own start.
+libraries. Here a thread loads them while the server starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privgmm.errors import InvalidInput
 
 __all__ = ["app_file", "launch"]
 
-# Everything heavy that the pages use; they themselves wait until there is a server.
+# All heavy libraries that the pages use; the pages themselves need a running server.
 _HEAVY = (
     "pandas",
     "privgmm",
@@ -30,7 +30,7 @@ _HEAVY = (
 
 
 def app_file() -> Path:
-    """The first page: inside the package in an installation, beside it in a clone."""
+    """Find the first page: inside the package in an installation, next to it in a clone."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "_app", package.parent):
         if (folder / "app.py").is_file() and (folder / "pages").is_dir():
@@ -41,7 +41,7 @@ def app_file() -> Path:
 def _load() -> None:
     for name in _HEAVY:
         importlib.import_module(name)
-    importlib.import_module("privgmm.compile_kernels").warm()
+    importlib.import_module("privgmm.compile_kernels").compile_all()
     # what is loaded stays: without it a full collection takes milliseconds, not a tenth of a second
     gc.collect()
     gc.freeze()
@@ -58,7 +58,7 @@ def launch(arguments: Sequence[str] = ()) -> None:
     Raises
     ------
     InvalidInput
-        If what the dashboard is made with is not installed.
+        If libraries of the dashboard are not installed.
     """
     path = app_file()
     missing = [name for name in ("streamlit", "plotly") if importlib.util.find_spec(name) is None]
@@ -66,10 +66,10 @@ def launch(arguments: Sequence[str] = ()) -> None:
         raise InvalidInput(
             f"the dashboard needs {' and '.join(missing)}: pip install 'privgmm[app]'"
         )
-    # For good: every visitor's work has a thread of its own, and BLAS threads that wait for each
-    # other on busy processors have been seen to take seven times as long as the work itself.
+    # Permanently: every visitor's work has a thread of its own, and BLAS threads that wait for each
+    # other on busy processors have been measured to take seven times as long as the work itself.
     one_blas_thread().__enter__()
-    # Not before it is known to be there, so that whoever has none is told what to install.
+    # Imported only once it is known to be installed: the error above says what to install.
     from streamlit.web import cli
 
     threading.Thread(target=_load, name="privgmm-load", daemon=True).start()

@@ -23,7 +23,7 @@ def test_compare_and_stop(browser: Browser, address: str, artifacts: Path, look:
     # The same question in each look: its runs are worked out once.
     page.goto(f"{address}/Compare?n=10,000&shift=10,000")
     settle(page)
-    expect(page.get_by_text("told nothing,").first).to_be_visible()
+    expect(page.get_by_text("given nothing,").first).to_be_visible()
     page.get_by_role("button", name="Stop", exact=False).last.click()
     expect(page.get_by_text("Stopped at")).to_be_visible()
     settle(page)

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import make_receipt, sketch_of, write_receipt
-from privgmm.release import release
+from privgmm.releases import release
 from tests.browser.conftest import settle
 
 pytestmark = pytest.mark.browser
@@ -85,7 +85,7 @@ def test_look_again_from_a_receipt_alone(
         ("Two columns", "Noise and sampling misplace"),
         ("One column", "the band is two standard errors"),
         ("Known values", "over all rows"),
-        ("Synthetic rows", "Nobody's rows"),
+        ("Synthetic rows", "belong to no one"),
     ):
         page.get_by_role("radio", name=view, exact=True).click()
         # not in the sidebar: its glossary explains the same words

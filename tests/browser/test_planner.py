@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from privgmm.methods import METHODS
+from privgmm.methods.registry import BUILT_IN
 from tests.browser.conftest import settle
 
 pytestmark = pytest.mark.browser
@@ -26,16 +26,16 @@ def test_ask_and_share(browser: Browser, address: str, artifacts: Path, look: st
     page.goto(f"{address}/Planner?budget=2")
     settle(page)
     metrics = page.locator("[data-testid='stMetricValue']")
-    expect(metrics).to_have_count(len(METHODS))
+    expect(metrics).to_have_count(len(BUILT_IN))
     expect(page.get_by_role("slider", name="Privacy budget")).to_have_attribute(
         "aria-valuetext", "2"
     )
     # the answers come one by one, beside the page
     expect(metrics.nth(-2)).to_contain_text("million")
     expect(metrics.nth(-1)).to_contain_text("× 10")
-    for number in range(len(METHODS)):
+    for number in range(len(BUILT_IN)):
         expect(metrics.nth(number)).not_to_contain_text("…")
-    expect(page.get_by_text("Working out")).to_have_count(0)
+    expect(page.get_by_text("Computing")).to_have_count(0)
     expect(page.locator(".main-svg .legendtext").filter(has_text="Lifted")).to_have_count(2)
     overflow = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -76,7 +76,7 @@ def test_drag_read_and_share(
     page.screenshot(path=artifacts / f"theorem-{request.node.callspec.id}.png")
     if request.node.callspec.id != "light":
         return
-    # The link holds the pair: whoever opens it sees the same numbers.
+    # The link holds the pair: a person who opens it sees the same numbers.
     assert "x2=" in page.url
     other = context.new_page()
     other.goto(page.url)

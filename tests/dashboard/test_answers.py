@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from privgmm.dashboard.planner.solve import ROWS, Asked, solution_of
-from privgmm.dashboard.shared.answers import chance_for, rows_needed
+from privgmm.dashboard.planner.solve import SOLVE_ROWS, PlannerQuestion, solution_of
+from privgmm.dashboard.shared.answers import chance_for, rows_to_release
 from privgmm.data.generators import random_mixture, well_separated
 from privgmm.errors import InvalidInput
 from privgmm.methods import registry
@@ -23,7 +23,7 @@ ASKED = PlanRequest(n_components=2, n_features=2, n_rows=100_000, method="lifted
 def refused(request: PlanRequest) -> Refusal:
     """The refusal that the plan of a request would end in."""
     plan = plan_for(request).plan
-    return Refusal(plan=plan, budget=plan.budget, seeded=False, n_units=request.rows)
+    return Refusal(plan=plan, budget=plan.budget, seeded=False, n_units=request.rows, why="No.")
 
 
 @pytest.mark.parametrize("method", registry.names())
@@ -31,8 +31,8 @@ def test_one_number_of_rows(method: str, run: Callable[..., CommandResult]) -> N
     """Explore, Planner, command line and a refusal answer the same question alike."""
     alpha = 0.5 if registry.get(method).error_is_promised else None
     request = ASKED.but(method=method, alpha=alpha)
-    told = rows_needed(request).result(60)
-    assert solution_of(Asked(ROWS, request), method).result(60) == told
+    told = rows_to_release(request).result(60)
+    assert solution_of(PlannerQuestion(SOLVE_ROWS, request), method).result(60) == told
     assert refused(request).rows_needed == told
     answer = json.loads(run("plan", "--k", 2, "--d", 2, "--json").out)
     assert answer["rows_needed"][method] == told
@@ -50,7 +50,7 @@ def test_one_number_of_rows(method: str, run: Callable[..., CommandResult]) -> N
 )
 def test_what_is_set_by_hand_is_told_as_a_refusal_tells_it(changes: dict[str, object]) -> None:
     request = ASKED.but(**changes)
-    assert rows_needed(request).result(60) == refused(request).rows_needed
+    assert rows_to_release(request).result(60) == refused(request).rows_needed
 
 
 def test_chances_follow_the_mixture_behind_the_rows() -> None:

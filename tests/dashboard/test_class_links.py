@@ -39,7 +39,7 @@ def test_a_link_opens_its_step_with_all_that_it_sets(number: int) -> None:
     pinned = " ".join(part.proto.body for part in app.get("html"))
     assert html.escape(f"{step.number} · {step.title}") in pinned
     assert html.escape(step.question) in pinned
-    # whoever leaves the lesson finds the controls as the link has set them
+    # a person who leaves the lesson finds the controls as the link has set them
     app.button(key="leave_lesson").click().run()
     assert not app.exception
     now = dict(parse_qsl(urlsplit(app.code[0].value).query))

@@ -9,18 +9,25 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm import Budget
-from privgmm.baselines.comparison import Absent, Errors, Problem, Result, contenders
+from privgmm.baselines.comparison import Absent, Errors, LearningProblem, Result, contenders
 from privgmm.dashboard.compare import runs
-from privgmm.dashboard.compare.asking import PRESETS, WIDTHS, Asked
-from privgmm.dashboard.compare.page import MEASURES, Standing, verdict
-from privgmm.dashboard.compare.runs import BOARD, Place, along_epsilon, along_rows, here, steps
+from privgmm.dashboard.compare.asking import CHANGE_PRESETS, WIDTHS, ComparisonQuestion
+from privgmm.dashboard.compare.page import MEASURES, ContenderErrors, verdict
+from privgmm.dashboard.compare.runs import (
+    COMPARISON_POOL,
+    Place,
+    place_asked,
+    places_along_epsilon,
+    places_along_rows,
+    trials,
+)
+from privgmm.dashboard.shared.background import WorkerPool
 from privgmm.dashboard.shared.format import number_in_words
-from privgmm.dashboard.shared.jobs import Board
 from privgmm.records.notebook import GeneratedRows
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = GeneratedRows("well_separated", 2, 2, 2_000, 1)
-ASKED = Asked(ROWS, Budget(1.0, 1e-6))
+ASKED = ComparisonQuestion(ROWS, Budget(1.0, 1e-6))
 DISTANCE = MEASURES["Distance"]
 
 
@@ -30,7 +37,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int, floa
     asked: list[tuple[str, int, float, int]] = []
     order = [one.key for one in contenders()]
 
-    def quick(key: str, problem: Problem, n: int, budget: Budget, seed: int) -> Result:
+    def quick(key: str, problem: LearningProblem, n: int, budget: Budget, seed: int) -> Result:
         asked.append((key, n, budget.epsilon, seed))
         if "paper" in key:
             return Absent(False, "too few", 1e18)
@@ -38,9 +45,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int, floa
         return Errors(error, 2 * error, 3 * error + problem.told.half[0] * 1e-9)
 
     monkeypatch.setattr(runs, "run", quick)
-    monkeypatch.setattr(runs, "BOARD", Board(workers=1, keep=2048, waiting=12))
+    monkeypatch.setattr(runs, "COMPARISON_POOL", WorkerPool(workers=1, keep=2048, waiting=12))
     yield asked
-    runs.BOARD.settle()
+    runs.COMPARISON_POOL.settle()
 
 
 def _open(**link: str) -> AppTest:
@@ -58,7 +65,7 @@ def _checked(app: AppTest) -> AppTest:
 def _settled(app: AppTest) -> AppTest:
     """As it looks once all runs are in; in a browser a fragment sees to that."""
     for _ in range(60):
-        runs.BOARD.settle()
+        runs.COMPARISON_POOL.settle()
         _checked(app.run())
         if "All 5" in _words(app):
             return app
@@ -73,52 +80,52 @@ def test_everything_asked_for_is_run_once_and_drawn(
     short: list[tuple[str, int, float, int]],
 ) -> None:
     app = _settled(_open())
-    assert len(short) == len(set(short)) == len(contenders()) * len(steps(ASKED))
+    assert len(short) == len(set(short)) == len(contenders()) * len(trials(ASKED))
     assert short[0][1:] == (2_000, 1.0, 0)
     assert len(app.get("plotly_chart")) == 2
     assert "Rehearsal: nothing spent" in _words(app)
     table = app.table[0].value
     assert list(table.index) == [one.title for one in contenders()]
-    assert list(table["Has to be told"]) == [one.told for one in contenders()]
+    assert list(table["Has to know"]) == [one.told for one in contenders()]
     assert table.iloc[:, -1].to_dict()["Paper"] == "cannot: takes 1 × 10¹⁸ rows"
     # another session asks the same: nothing is run again
     _settled(_open())
-    assert len(short) == len(contenders()) * len(steps(ASKED))
+    assert len(short) == len(contenders()) * len(trials(ASKED))
 
 
 def test_a_real_first_place_is_shown() -> None:
     """With the learners themselves, on few rows."""
     app = _open(n="1,000")
-    BOARD.settle()
+    COMPARISON_POOL.settle()
     _checked(app.run())
     assert "At ε = 1 and 1,000 rows" in _words(app)
     cells = app.table[0].value.iloc[:, -1]
     assert "…" not in set(cells)
     # what was asked for next runs to its end here, and not in a test that counts its own runs
-    BOARD.settle()
+    COMPARISON_POOL.settle()
 
 
-def test_whoever_stops_asks_for_no_more(short: list[tuple[str, int, float, int]]) -> None:
+def test_a_session_that_stops_asks_for_no_more(short: list[tuple[str, int, float, int]]) -> None:
     app = _open()
     app.button(key="compare_stop").click().run()
-    runs.BOARD.settle()
+    runs.COMPARISON_POOL.settle()
     before = len(short)
     for _ in range(3):
         _checked(app.run())
-        runs.BOARD.settle()
-    assert len(short) == before < len(contenders()) * len(steps(ASKED))
+        runs.COMPARISON_POOL.settle()
+    assert len(short) == before < len(contenders()) * len(trials(ASKED))
     assert "Stopped at" in _words(app)
     app.button(key="compare_on").click().run()
     _settled(app)
     assert len(short) > before
 
 
-@pytest.mark.parametrize("number", range(len(PRESETS)))
+@pytest.mark.parametrize("number", range(len(CHANGE_PRESETS)))
 def test_presets_move_the_sliders(number: int, short: list[tuple[str, int, float, int]]) -> None:
     app = _open(told_width="100 times too wide", shear="10")
     _checked(app.button(key=f"preset_{number}").click().run())
     wanted = {"told_width": 1.0, "shift": 0.0, "scale": 1.0, "shear": 0.0}
-    wanted |= list(PRESETS.values())[number]
+    wanted |= list(CHANGE_PRESETS.values())[number]
     assert {key: app.select_slider(key=key).value for key in wanted} == wanted
 
 
@@ -145,24 +152,26 @@ def test_the_mixture_of_explore_is_found_here() -> None:
 def test_places_go_through_the_one_asked_for() -> None:
     for n, epsilon in ((2_000, 1.0), (70_000, 0.7), (1_000_000, 10.0)):
         rows = GeneratedRows("overlapping", 2, 2, n, 1)
-        asked = Asked(rows, Budget(epsilon, 1e-6))
-        assert here(asked) == Place(n, epsilon)
-        for places in (along_epsilon(asked), along_rows(asked)):
-            assert here(asked) in places
+        asked = ComparisonQuestion(rows, Budget(epsilon, 1e-6))
+        assert place_asked(asked) == Place(n, epsilon)
+        for places in (places_along_epsilon(asked), places_along_rows(asked)):
+            assert place_asked(asked) in places
             assert list(places) == sorted(places)
-        assert steps(asked)[0] == (here(asked), 0)
-        assert len(set(steps(asked))) == len(steps(asked))
-        assert max(place.n_rows for place in along_rows(asked)) <= 1_000_000
+        assert trials(asked)[0] == (place_asked(asked), 0)
+        assert len(set(trials(asked))) == len(trials(asked))
+        assert max(place.n_rows for place in places_along_rows(asked)) <= 1_000_000
 
 
 def test_bounds_are_the_only_thing_that_changes_with_width() -> None:
-    told = {Asked(ROWS, Budget(1.0, 1e-6), width=width).problem().told for width in WIDTHS}
+    told = {
+        ComparisonQuestion(ROWS, Budget(1.0, 1e-6), width=width).problem().told for width in WIDTHS
+    }
     assert len(told) == len(WIDTHS)
 
 
-def _standing(key: str, *results: Result) -> Standing:
+def _standing(key: str, *results: Result) -> ContenderErrors:
     one = next(one for one in contenders() if one.key == key)
-    return Standing(one, results, DISTANCE)
+    return ContenderErrors(one, results, DISTANCE)
 
 
 def test_the_verdict_says_who_is_nearer() -> None:

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.explore.release_job import Running
 from privgmm.dashboard.ledger import page as spending
-from privgmm.dashboard.shared.accounts import Account
+from privgmm.dashboard.shared.accounts import DataAccount
 from privgmm.dashboard.shared.format import number_in_words
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.ledger.memory import MemoryBook
@@ -70,9 +70,9 @@ def metrics(app: AppTest) -> dict[str, str]:
     return {metric.label: metric.value for metric in app.metric}
 
 
-def the_account(app: AppTest) -> Account:
+def the_account(app: AppTest) -> DataAccount:
     (found,) = app.session_state["explore_ledgers"].values()
-    assert isinstance(found, Account)
+    assert isinstance(found, DataAccount)
     return found
 
 
@@ -89,9 +89,9 @@ def downloads(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str | 
     return given
 
 
-@pytest.fixture(scope="module")
-def spent() -> AppTest:
-    """A refusal and a release from the same made-up rows, then the page."""
+@pytest.fixture
+def spent(seeded_once: None) -> AppTest:
+    """A refusal and a release from the same generated rows, then the page."""
     app = press(open_app(method="Paper", n="30,000", epsilon="8", seeded="true"))
     app.selectbox(key="method").set_value("lifted").run()
     return turn_to(press(app), LEDGER)
@@ -121,7 +121,7 @@ def test_every_spend_is_there_with_both_totals(spent: AppTest) -> None:
     assert table["ε"].tolist() == pytest.approx(
         [first.budget.epsilon, second.budget.epsilon], rel=1e-3
     )
-    assert table["Noise"].tolist() == ["from a seed: not private"] * 2
+    assert table["Noise"].tolist() == ["from a seed: no protection"] * 2
     assert table["When"].is_monotonic_increasing
     ledger = the_account(spent).ledger()
     both = ledger.standing().total
@@ -292,7 +292,7 @@ def test_columns_of_whole_numbers_get_public_noise_and_the_receipt_says_so(
     assert receipt["jitter"] == [0.0, 1.0]
     assert verify_receipt(receipt)
     shown = app.session_state["explore_shown"]
-    assert shown.rows.jitter == (("b", 1.0),)
+    assert shown.chosen.rows.jitter == (("b", 1.0),)
     # a column that is not used needs none
     _box(app, "columns_").set_value(["a"]).run()
     assert not app.exception

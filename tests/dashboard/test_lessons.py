@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.planner import solve as foresight
-from privgmm.dashboard.shared import jobs as waiting
+from privgmm.dashboard.shared import refresh as waiting
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -46,10 +46,9 @@ STATES: dict[str, dict[str, str | list[str]]] = {
         "components": "3",
         "columns": "2",
         "budget": "2.5",
-        "failure": "1e-07",
+        "failure": "10⁻⁷",
         "accuracy": "0.75",
         "weight": "0.2",
-        "allow": "true",
         "whatif": "false",
     },
     "Audit": {"audit": "Guess", "audit_epsilon": "2", "noise": "off", "person": "worst case"},
@@ -60,7 +59,7 @@ CONTROLS = {
     "Look_again": {"look_from", "look_k", "look_type", "known", "given_1"},
     "How_it_works": {"film"},
     "Theorem_1_8": {"zoom", "x1", "turn2", "dimensions", "kinds", "ratio"},
-    "Planner": {"solve", "components", "budget", "failure", "accuracy", "weight", "allow"},
+    "Planner": {"solve", "components", "budget", "failure", "accuracy", "weight"},
     "Audit": {"audit", "audit_epsilon", "noise", "person"},
 }
 """What a lesson hides; what is left, such as the film's Play, is what it is about."""
@@ -75,8 +74,8 @@ def _open(page: str, **query: str | list[str]) -> AppTest:
         app.query_params[name] = value
     app.switch_page(f"pages/{page}.py").run()
     for _ in range(_TURNS.get(page, 1)):
-        foresight.BOARD.settle()
-        waiting.BOARD.settle()
+        foresight.PLANNER_POOL.settle()
+        waiting.PAGE_POOL.settle()
         app.run()
     assert not app.exception
     return app

@@ -18,15 +18,20 @@ from privgmm.budget import Budget
 from privgmm.dashboard.look_again import densities, fit, looks, page, paid, synthetic_rows
 from privgmm.dashboard.look_again.known_values import spread_of
 from privgmm.dashboard.look_again.looks import path_of
-from privgmm.dashboard.look_again.paid import paid_example, paid_from_receipt
-from privgmm.dashboard.shared import jobs
+from privgmm.dashboard.look_again.paid import (
+    paid_example,
+    paid_from_receipt,
+    paid_from_release,
+)
 from privgmm.dashboard.shared.format import number_in_words, with_error
-from privgmm.data.datasets import random_mixture
+from privgmm.dashboard.shared.refresh import PAGE_POOL
+from privgmm.data.datasets import Dataset, random_mixture
 from privgmm.errors import InvalidInput
-from privgmm.methods.planner import best_plan
+from privgmm.methods.planner import best_plan, plan_for
+from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import make_receipt, receipt_text, sketch_of
-from privgmm.release import release
+from privgmm.releases import release
 from privgmm.results import Refusal, Release
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from tests.dashboard.test_ledger import open_app, press, the_account, turn_to, words
@@ -62,11 +67,11 @@ def receipt(result: Release) -> dict[str, Any]:
 def settled(app: AppTest) -> AppTest:
     """As it looks once all questions are answered; in a browser fragments see to that."""
     while True:
-        jobs.BOARD.settle()
-        known = len(jobs.BOARD._answers)
+        PAGE_POOL.settle()
+        known = PAGE_POOL.n_known
         app.run()
         assert not app.exception
-        if len(jobs.BOARD._answers) == known:
+        if PAGE_POOL.n_known == known:
             return app
 
 
@@ -117,7 +122,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], str]]:
 def test_cold_there_is_an_example_and_nothing_is_spent() -> None:
     app = opened()
     assert "You have paid once; nothing on this page costs anything." in words(app)
-    assert "Made-up heights and weights" in words(app)
+    assert "Generated heights and weights" in words(app)
     assert "δ = 10⁻⁶" in words(app)
     assert "3 components explain the rows" in words(app)
     assert len(charts(app)) == 1
@@ -144,7 +149,7 @@ def test_a_receipt_alone_is_enough(
         app.slider(key="look_k").set_value(k)
         settled(app.segmented_control(key="look_type").set_value(kind).run())
         other = json.loads(taken["privgmm-fit.json"]())
-        expected = sketch.fit(k, kind)  # type: ignore[arg-type]
+        expected = sketch.fit(k, kind)
         assert other["mixture"] == expected.mixture.to_dict()
         assert other["misfit"] == expected.misfit
         assert other["verdict"] == expected.verdict
@@ -176,7 +181,9 @@ def test_what_is_no_receipt_of_a_release_is_named(
         content = receipt_text(receipt).replace('"epsilon": 2', '"epsilon": 1', 1)
         said = "not a receipt as it was written"
     elif broken == "refused":
-        refusal = Refusal(Budget(2.0, 1e-6), result.plan, seeded=False)
+        refusal = Refusal(
+            budget=Budget(2.0, 1e-6), plan=result.plan, seeded=False, why="They did not agree."
+        )
         content = receipt_text(make_receipt(refusal))
         said = "receipt of a refusal"
     elif broken == "text":
@@ -212,19 +219,27 @@ def test_an_upload_outlives_a_look_at_another_page(receipt: dict[str, Any]) -> N
     assert "Upload the receipt" in words(app)
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
-def test_the_type_of_a_released_mixture_is_read_off_it(receipt: dict[str, Any], kind: str) -> None:
-    sketch = sketch_of(receipt)
-    assert sketch is not None
-    assert paid._type_of(sketch.fit(2, kind).mixture) == kind  # type: ignore[arg-type]
-    assert paid._type_of(random_mixture(1, 1, rng=0)) == "full"
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_the_covariance_type_of_a_release_is_kept(kind: str) -> None:
+    """The request holds it, so neither a release nor its receipt needs another fit."""
+    request = PlanRequest(
+        n_components=2, n_features=2, n_rows=6_000, epsilon=2.0, covariance_type=kind
+    )
+    rows = TRUTH.sample(6_000, rng=1)
+    made = release(rows, plan_for(request).plan, rng=2).result
+    assert isinstance(made, Release)
+    data = Dataset(rows, None, COLUMNS, "rows", "rows")
+    from_receipt = paid_from_receipt(receipt_text(make_receipt(made)).encode(), "r.json")
+    for one in (from_receipt, paid_from_release(made, data, "last")):
+        assert one.covariance_type == kind
+        assert one.mixture == made.mixture
 
 
 # -------------------------------------------------------------------------- this session's release
 
 
-@pytest.fixture(scope="module")
-def session() -> AppTest:
+@pytest.fixture
+def session(seeded_once: None) -> AppTest:
     """A release by method sketch on Explore."""
     return press(open_app(method="Sketch", n="2,000", seeded="true"))
 
@@ -268,7 +283,7 @@ def test_rows_are_shown_to_the_curator_only_and_never_taken_home(
             see(session, view)
             traces = [one for chart in charts(session) for one in json.loads(chart.spec)["data"]]
             assert any("rows" in one.get("name", "") for one in traces) == on, view
-            assert ("NOT private" in words(session)) == on, view
+            assert ("**Confidential" in words(session)) == on, view
             drawn = taken[file]()
             # what is drawn; before it come the library and a random name
             start = drawn.index("[", drawn.rindex("Plotly.newPlot("))
@@ -397,7 +412,7 @@ def test_with_many_columns_the_path_ends_once_the_choice_is_settled() -> None:
     assert result.sketch is not None
     for _ in range(4):
         path = path_of(result.sketch, "full", 1)
-        jobs.BOARD.settle()
+        PAGE_POOL.settle()
     # one explains the rows, and two more did not help
     assert [answer.result().n_components for answer in path] == [1, 2, 3]
 

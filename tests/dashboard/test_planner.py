@@ -13,13 +13,12 @@ from streamlit.testing.v1 import AppTest
 from privgmm.dashboard.planner import solve as foresight
 from privgmm.dashboard.planner.page import answer_in_words, heading, variations
 from privgmm.dashboard.planner.solve import (
-    ALPHA,
-    BOARD,
-    EPSILON,
-    ROWS,
-    Asked,
-    curve_of,
-    methods_in_order,
+    PLANNER_POOL,
+    SOLVE_ALPHA,
+    SOLVE_EPSILON,
+    SOLVE_ROWS,
+    PlannerQuestion,
+    prospect_curve,
     telling_rows,
 )
 from privgmm.dashboard.shared.format import count_in_words
@@ -43,11 +42,11 @@ def _open(**link: str) -> AppTest:
 def _settled(app: AppTest) -> AppTest:
     """As it looks once all questions are answered; in a browser a fragment sees to that."""
     for _ in range(12):
-        BOARD.settle()
+        PLANNER_POOL.settle()
         app.run()
         assert not app.exception
         open_cells = [(table.value == "…").to_numpy().sum() for table in app.dataframe]
-        if "Working out" not in _words(app) and not sum(open_cells):
+        if "Computing" not in _words(app) and not sum(open_cells):
             break
     return app
 
@@ -73,11 +72,11 @@ def _words(app: AppTest) -> str:
 
 
 def test_rows_are_those_of_the_package(app: AppTest) -> None:
-    assert tuple(method.name for method in methods_in_order()) == ORDER
+    assert tuple(method.name for method in registry.all_methods()) == ORDER
     assert [metric.label for metric in app.metric] == [
-        heading(ROWS, registry.get(name)) for name in ORDER
+        heading(SOLVE_ROWS, registry.get(name)) for name in ORDER
     ]
-    rows = [rows_for(_put_to(method)) for method in methods_in_order()]
+    rows = [rows_for(_put_to(method)) for method in registry.all_methods()]
     assert _answers(app) == [count_in_words(n) for n in rows]
     assert f"Paper takes **{count_in_words(rows[-1])} rows** for it" in _words(app)
     assert f"Sketch {count_in_words(rows[-1] / rows[0])} times fewer" in _words(app)
@@ -85,22 +84,11 @@ def test_rows_are_those_of_the_package(app: AppTest) -> None:
     assert len(app.get("plotly_chart")) == 2
 
 
-def test_real_data_can_be_allowed_for() -> None:
-    app = _open(allow="true")
-    assert app.toggle(key="allow").value
-    rows = [
-        rows_for(_put_to(method).but(forgiving=method.takes_forgiving))
-        for method in methods_in_order()
-    ]
-    assert _answers(app) == [count_in_words(n) for n in rows]
-    assert rows[ORDER.index("lifted")] > rows_for(PLANE)
-
-
 def test_epsilon_is_solved_for() -> None:
-    app = _open(solve=EPSILON, rows="10 billion")
-    older = [method for method in methods_in_order() if method.name != "sketch"]
+    app = _open(solve=SOLVE_EPSILON, rows="10 billion")
+    older = [method for method in registry.all_methods() if method.name != "sketch"]
     expected = [epsilon_for(_put_to(method)) for method in older]
-    assert _answers(app)[1:] == [answer_in_words(EPSILON, value) for value in expected]
+    assert _answers(app)[1:] == [answer_in_words(SOLVE_EPSILON, value) for value in expected]
     assert _answers(app)[-1] == "out of reach"
     assert "Each curve is drawn at the ε found" in _words(app)
     with pytest.raises(KeyError):
@@ -108,33 +96,33 @@ def test_epsilon_is_solved_for() -> None:
 
 
 def test_epsilon_is_solved_for_a_sketch_of_few_rows() -> None:
-    app = _open(solve=EPSILON, rows="1,000")
+    app = _open(solve=SOLVE_EPSILON, rows="1,000")
     expected = epsilon_for(_put_to(registry.get("sketch")).but(n_rows=1_000))
     assert 0.3 < expected < 1
     out = ["out of reach"] * (len(ORDER) - 1)
-    assert _answers(app) == [answer_in_words(EPSILON, expected), *out]
+    assert _answers(app) == [answer_in_words(SOLVE_EPSILON, expected), *out]
 
 
 def test_alpha_is_solved_for() -> None:
-    app = _open(solve=ALPHA, rows="10 billion")
+    app = _open(solve=SOLVE_ALPHA, rows="10 billion")
     sketch, lifted, tight, paper = _answers(app)
-    assert tight == answer_in_words(ALPHA, alpha_for(PLANE.but(method="tight")))
+    assert tight == answer_in_words(SOLVE_ALPHA, alpha_for(PLANE.but(method="tight")))
     assert paper == "out of reach"
-    assert lifted == answer_in_words(ALPHA, error_for(PLANE))
+    assert lifted == answer_in_words(SOLVE_ALPHA, error_for(PLANE))
     # ten billion rows, two components: an error of the order of 1e-5 per unit spread
     assert 1e-5 < float(lifted) < 1e-4
     assert 1e-5 < float(sketch) < 1e-4
     assert [metric.label for metric in app.metric] == [
         *("Sketch · error", "Lifted · error", "Tight · α", "Paper · α")
     ]
-    assert "For Paper and Tight the answer is an α that can be promised; for Lifted" in _words(app)
+    assert "For Tight and Paper the answer is an α that can be promised; for Sketch" in _words(app)
 
 
 def test_the_sketch_has_curves_as_far_as_it_can_count() -> None:
     """It counts no more than about 10^13 rows, and the curves of others go on."""
-    asked = Asked(ROWS, PLANE).of_method("sketch")
+    asked = PlannerQuestion(SOLVE_ROWS, PLANE).of_method("sketch")
     enough = rows_for(asked.request)
-    points = curve_of(asked, "sketch", enough).result(60)
+    points = prospect_curve(asked, "sketch", enough).result(60)
     assert points[0].n_rows == min(telling_rows(enough))
     assert points[-1].n_rows > 1e11
     chances = [point.pass_probability for point in points]
@@ -145,10 +133,10 @@ def test_the_sketch_has_curves_as_far_as_it_can_count() -> None:
 
 
 def test_too_few_rows_for_anything() -> None:
-    app = _open(solve=EPSILON, rows="100", columns="12")
+    app = _open(solve=SOLVE_EPSILON, rows="100", columns="12")
     assert _answers(app) == ["out of reach"] * len(ORDER)
     assert "bring more rows" in app.info[0].value
-    _settled(app.segmented_control(key="solve").set_value(ALPHA).run())
+    _settled(app.segmented_control(key="solve").set_value(SOLVE_ALPHA).run())
     assert _answers(app) == ["out of reach"] * len(ORDER)
     assert "raise ε" in app.info[0].value
 
@@ -162,53 +150,53 @@ def test_a_weight_that_cannot_be_is_refused_in_words(app: AppTest) -> None:
 
 def test_one_component_has_no_smallest_weight() -> None:
     line = PlanRequest(n_components=1, n_features=1, n_rows=10**5, alpha=0.5)
-    names = [name for name, _ in variations(Asked(ROWS, line))]
+    names = [name for name, _ in variations(PlannerQuestion(SOLVE_ROWS, line))]
     assert "a component half as large" not in names
     assert "one more component" in names
 
 
 def test_what_ifs_change_one_thing_each() -> None:
-    for unknown in (ROWS, EPSILON, ALPHA):
-        asked = Asked(unknown, PLANE.but(smallest_weight=0.4))
+    for unknown in (SOLVE_ROWS, SOLVE_EPSILON, SOLVE_ALPHA):
+        asked = PlannerQuestion(unknown, PLANE.but(smallest_weight=0.4))
         (first, same), *others = variations(asked)
         assert (first, same) == ("as asked", asked)
         assert len({name for name, _ in others}) == len(others)
         assert all(other != asked for _, other in others)
-        assert ("ε halved" in dict(others)) == (unknown != EPSILON)
-        assert ("ten times the rows" in dict(others)) == (unknown != ROWS)
+        assert ("ε halved" in dict(others)) == (unknown != SOLVE_EPSILON)
+        assert ("ten times the rows" in dict(others)) == (unknown != SOLVE_ROWS)
         # three components cannot all have 0.4
         assert "one more component" not in dict(others)
 
 
-@pytest.mark.parametrize("unknown", [ROWS, EPSILON, ALPHA])
+@pytest.mark.parametrize("unknown", [SOLVE_ROWS, SOLVE_EPSILON, SOLVE_ALPHA])
 def test_what_does_not_matter_to_a_method_makes_no_other_question(unknown: str) -> None:
     """Each answer is worked out once, whatever the controls hold that do not count for it."""
     idle: dict[str, dict[str, object]] = {
-        ROWS: {"n_rows": 7},
-        EPSILON: {"epsilon": 7.0},
-        ALPHA: {"alpha": 0.7},
+        SOLVE_ROWS: {"n_rows": 7},
+        SOLVE_EPSILON: {"epsilon": 7.0},
+        SOLVE_ALPHA: {"alpha": 0.7},
     }
-    asked = Asked(unknown, PLANE)
-    other = Asked(unknown, PLANE.but(**idle[unknown]))
+    asked = PlannerQuestion(unknown, PLANE)
+    other = PlannerQuestion(unknown, PLANE.but(**idle[unknown]))
     for method in registry.all_methods():
         mine = asked.of_method(method.name)
         assert mine == other.of_method(method.name)
         assert mine.request.method == method.name
-        method.check(Asked(unknown, PLANE.but(forgiving=True)).of_method(method.name).request)
-        finer = Asked(unknown, PLANE.but(alpha=0.05)).of_method(method.name)
-        matters = method.error_is_promised and unknown != ALPHA
+        method.check(mine.request)
+        finer = PlannerQuestion(unknown, PLANE.but(alpha=0.05)).of_method(method.name)
+        matters = method.error_is_promised and unknown != SOLVE_ALPHA
         assert (finer != mine) == matters
 
 
 def test_what_ifs_are_worked_out_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Asked] = []
+    seen: list[PlannerQuestion] = []
 
-    def solved(asked: Asked) -> float:
+    def solved(asked: PlannerQuestion) -> float:
         seen.append(asked)
         known = {"sketch": 700.0, "lifted": 1e5, "tight": 3e8, "paper": math.inf}
         return known[asked.request.method]
 
-    monkeypatch.setattr(foresight, "solve", solved)
+    monkeypatch.setattr(foresight, "solve_for", solved)
     # a question nobody else asks: answers are kept for as long as the process lives
     app = _open(weight="0.37")
     assert not app.dataframe
@@ -216,7 +204,10 @@ def test_what_ifs_are_worked_out_when_asked_for(monkeypatch: pytest.MonkeyPatch)
     _settled(app.toggle(key="whatif").set_value(True).run())
     table = app.dataframe[0].value
     assert table["what if"][0] == "as asked"
-    assert table.columns.tolist() == ["what if", *(heading(ROWS, m) for m in methods_in_order())]
+    assert table.columns.tolist() == [
+        "what if",
+        *(heading(SOLVE_ROWS, m) for m in registry.all_methods()),
+    ]
     assert table["Paper · rows"].tolist() == ["out of reach"] * len(table)
     assert table["Lifted · rows"].tolist() == ["100,000"] * len(table)
     assert {asked.request.n_features for asked in seen} == {2, 3}
@@ -227,21 +218,21 @@ def test_while_it_works_the_page_answers_and_marks_what_is_old(
 ) -> None:
     """The search is held up: the page must not wait for it, nor show numbers of other settings."""
     go = threading.Event()
-    real = foresight.solve
+    real = foresight.solve_for
 
-    def held(asked: Asked) -> float:
+    def held(asked: PlannerQuestion) -> float:
         assert go.wait(60)
         return real(asked)
 
-    monkeypatch.setattr(foresight, "solve", held)
+    monkeypatch.setattr(foresight, "solve_for", held)
     before = _answers(app)
     curves = _curves(app)
     assert not any("earlier" in name for name in curves)
     try:
         app.select_slider(key="failure").set_value(1e-7).run()
         assert _answers(app) == ["…"] * len(ORDER)
-        titles = [method.title for method in methods_in_order()]
-        assert f"Working out the answer for {', '.join(titles)}" in _words(app)
+        titles = [method.title for method in registry.all_methods()]
+        assert f"Computing the answer for {', '.join(titles)}" in _words(app)
         assert {f"{title}, earlier settings" for title in titles} <= set(_curves(app))
     finally:
         go.set()
@@ -250,7 +241,7 @@ def test_while_it_works_the_page_answers_and_marks_what_is_old(
     lifted = count_in_words(rows_for(PLANE.but(delta=1e-7)))
     assert _answers(app)[ORDER.index("lifted")] == lifted
     assert _curves(app) == curves
-    assert "Working out" not in _words(app)
+    assert "Computing" not in _words(app)
 
 
 def _curves(app: AppTest) -> list[str]:

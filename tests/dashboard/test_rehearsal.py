@@ -1,4 +1,4 @@
-"""Rehearsals: the code of a release on rows that are nobody's, and nothing spent."""
+"""Rehearsals: the code of a release on demonstration data, and nothing spent."""
 
 from __future__ import annotations
 
@@ -12,22 +12,29 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.explore import other_promises, picture, rehearsal
-from privgmm.dashboard.explore.picture import Drawn
-from privgmm.dashboard.explore.rehearsal import CLOUD_SEEDS, PROMISES, Scene, asked, asked_ahead
-from privgmm.dashboard.shared.answers import BOARD, EPSILONS
-from privgmm.dashboard.shared.jobs import Board
-from privgmm.dashboard.shared.made_up import is_made_up, loaded
+from privgmm.dashboard.explore.picture import PictureContent
+from privgmm.dashboard.explore.rehearsal import (
+    CLOUD_SEEDS,
+    PROMISES,
+    RehearsalSetup,
+    prefetched,
+    rehearsal_of,
+)
+from privgmm.dashboard.shared.answers import EPSILON_STOPS, PLAN_POOL
+from privgmm.dashboard.shared.background import WorkerPool
+from privgmm.dashboard.shared.chosen_data import ChosenData, load_demo
 from privgmm.data.datasets import generate, well_separated
 from privgmm.distances.parameters import dist_gmm
+from privgmm.errors import SeededRelease
 from privgmm.ledger.process import ProcessAccount
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.records.notebook import FileRows, GeneratedRows, SampleRows
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 ROWS = GeneratedRows("well_separated", 2, 2, 3_000, 1)
-SCENE = Scene(ROWS, PlanRequest(n_components=2, n_features=2, n_rows=3_000), "em", 7)
+SETUP = RehearsalSetup(ROWS, PlanRequest(n_components=2, n_features=2, n_rows=3_000), "em", 7)
 
 
 def _page(**parameters: str | list[str]) -> AppTest:
@@ -40,8 +47,8 @@ def _page(**parameters: str | list[str]) -> AppTest:
 
 def _settled(app: AppTest) -> AppTest:
     for _ in range(2):
-        BOARD.settle()
-        rehearsal.NOW.settle()
+        PLAN_POOL.settle()
+        rehearsal.ON_SCREEN.settle()
         app.run()
     assert not app.exception
     return app
@@ -67,13 +74,13 @@ def _private(app: AppTest) -> dict[str, str]:
 
 def test_a_rehearsal_is_the_release_itself() -> None:
     """The same plan, rows and seed, through the public function: the same mixture, bit for bit."""
-    found = asked(SCENE).result(120)
-    with pytest.warns(UserWarning, match="NOT a private release"):
-        outcome = release(loaded(ROWS).rows, plan_for(SCENE.request).plan, rng=SCENE.seed)
+    found = rehearsal_of(SETUP).result(120)
+    with pytest.warns(SeededRelease):
+        outcome = release(load_demo(ROWS).rows, plan_for(SETUP.request).plan, rng=SETUP.seed)
     assert isinstance(outcome.result, Release)
     assert found.private == outcome.result.mixture
     assert found.nonprivate == outcome.curator.nonprivate()
-    truth = loaded(ROWS).truth
+    truth = load_demo(ROWS).truth
     assert truth is not None
     assert found.error == dist_gmm(outcome.result.mixture, truth)
     assert found.plan == outcome.result.plan
@@ -82,21 +89,29 @@ def test_a_rehearsal_is_the_release_itself() -> None:
 def test_nothing_is_counted_as_spent(monkeypatch: pytest.MonkeyPatch) -> None:
     charged: list[object] = []
     monkeypatch.setattr(ProcessAccount, "charge", lambda *said: charged.append(said))
-    assert asked(SCENE.seeded(11)).result(120).released
+    assert rehearsal_of(SETUP.seeded(11)).result(120).released
     assert not charged
 
 
-def test_equal_rehearsals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1))
-    scene = SCENE.seeded(12)
-    (ahead,) = asked_ahead([scene])
+@pytest.fixture
+def prefetching(nothing_ahead: None, monkeypatch: pytest.MonkeyPatch) -> WorkerPool:
+    """Other promises are worked out too, and kept with what is on screen."""
+    pool = WorkerPool(waiting=64, behind=[rehearsal.ON_SCREEN], cache=rehearsal.ON_SCREEN)
+    monkeypatch.setattr(rehearsal, "PREFETCH", pool)
+    return pool
+
+
+@pytest.mark.usefixtures("prefetching")
+def test_equal_rehearsals_are_made_once() -> None:
+    setup = SETUP.seeded(12)
+    (ahead,) = prefetched([setup])
     first = ahead.result(120)
-    assert asked(dataclasses.replace(scene)).result(120) is first
+    assert rehearsal_of(dataclasses.replace(setup)).result(120) is first
 
 
+@pytest.mark.usefixtures("prefetching")
 def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A class that opens the same page makes its figures once; nobody's own rows are kept so."""
-    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=64))
+    """A class that opens the same page makes its figures once; no uploaded rows are kept."""
     made: list[str] = []
     for module, name in (
         (picture, "mixtures_figure"),
@@ -117,7 +132,7 @@ def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.Monk
     ):
         shared.cache_clear()
     first = _page(data_seed="5")
-    rehearsal.AHEAD.settle()
+    rehearsal.PREFETCH.settle()
     first.run()
     before = len(made)
     assert {"mixtures_figure", "error_curve", "promises_figure"} == set(made)
@@ -127,22 +142,23 @@ def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.Monk
         chart.proto.spec for chart in first.get("plotly_chart")
     ]
     kept = picture._shared_figure.cache_info().currsize
-    own = Drawn(generate(well_separated(rng=3), 500, rng=4))
+    own = PictureContent(generate(well_separated(rng=3), 500, rng=4))
     picture._draw(own, (0, 1))
     assert made[before:] == ["mixtures_figure"]
     assert picture._shared_figure.cache_info().currsize == kept
 
 
-def test_only_rows_that_are_nobodys_are_rehearsed() -> None:
-    assert is_made_up(ROWS)
-    assert is_made_up(SampleRows("old_faithful"))
-    assert not is_made_up(FileRows("people.csv", ("a",)))
+def test_only_demonstration_data_is_rehearsed() -> None:
+    sample, data = SampleRows("old_faithful"), load_demo(ROWS)
+    assert ChosenData(data, ROWS).demo is ROWS
+    assert ChosenData(sample.load(), sample).demo is sample
+    assert ChosenData(data, FileRows("people.csv", ("a",)), "digest").demo is None
 
 
 def test_where_there_is_no_plan_the_fit_without_privacy_is_left() -> None:
     few = dataclasses.replace(ROWS, n_rows=1_000)
-    request = SCENE.request.but(method="lifted", n_rows=1_000)
-    found = asked(Scene(few, request, "em", 0)).result(120)
+    request = SETUP.request.but(method="lifted", n_rows=1_000)
+    found = rehearsal_of(RehearsalSetup(few, request, "em", 0)).result(120)
     assert not found.released
     assert "no plan is expected to release" in found.problem
     assert found.nonprivate is not None
@@ -195,13 +211,13 @@ def test_more_blocks_spread_more_widely() -> None:
     """The fits of blocks, on the picture: their centres scatter as their rows grow fewer."""
 
     def spread(t: int) -> float:
-        scene = Scene(
+        setup = RehearsalSetup(
             dataclasses.replace(ROWS, n_rows=30_000),
-            SCENE.request.but(method="lifted", n_rows=30_000, epsilon=8.0, alpha=0.75, n_blocks=t),
+            SETUP.request.but(method="lifted", n_rows=30_000, epsilon=8.0, alpha=0.75, n_blocks=t),
             "em",
             0,
         )
-        blocks = asked(scene).result(120).blocks
+        blocks = rehearsal_of(setup).result(120).blocks
         lefts = [float(min(block.means[:, 1])) for block in blocks]
         mean = sum(lefts) / len(lefts)
         return sum((left - mean) ** 2 for left in lefts) / len(lefts)
@@ -209,19 +225,19 @@ def test_more_blocks_spread_more_widely() -> None:
     assert spread(600) > 1.5 * spread(150)
 
 
-def test_layers_lie_over_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=64))
+@pytest.mark.usefixtures("prefetching")
+def test_layers_lie_over_the_picture() -> None:
     app = _page(n="30,000", method="Lifted", epsilon="8", layers=["Block fits", "Noise cloud"])
-    rehearsal.AHEAD.settle()
+    rehearsal.PREFETCH.settle()
     app.run()
     assert _layer(app, "Fits of 40 blocks")
     assert _layer(app, f"{len(CLOUD_SEEDS)} possible releases")
 
 
-def test_other_promises_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "AHEAD", Board(workers=1, waiting=64))
+@pytest.mark.usefixtures("prefetching")
+def test_other_promises_are_filled_in() -> None:
     app = _page()
-    rehearsal.AHEAD.settle()
+    rehearsal.PREFETCH.settle()
     app.run()
     curve, promises = (json.loads(chart.proto.spec) for chart in app.get("plotly_chart")[1:3])
     titles = [note["text"] for note in promises["layout"]["annotations"]]
@@ -276,5 +292,5 @@ def test_a_chip_sets_the_details_and_is_marked_by_them() -> None:
 
 def test_the_next_stops_of_the_slider_are_its_neighbours() -> None:
     assert rehearsal.neighbours(1.0) == [0.8, 1.2]
-    assert rehearsal.neighbours(EPSILONS[0]) == [EPSILONS[1]]
+    assert rehearsal.neighbours(EPSILON_STOPS[0]) == [EPSILON_STOPS[1]]
     assert rehearsal.neighbours(0.123) == []

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.theorem import cloud as cloud_module
-from privgmm.dashboard.theorem.board import STANDARD, START, ZOOMS, Pair
+from privgmm.dashboard.theorem.board import START, UNIT_GAUSSIAN, ZOOMS, Pair
 from privgmm.dashboard.theorem.cloud import chosen_dot, exaggeration
 from privgmm.dashboard.theorem.drag import REACH, WIDEST_SPREAD, PlaneGaussian, read_pair
 from privgmm.dashboard.theorem.overlap import chance_of_best_guess, clearest_shadow
@@ -201,7 +201,7 @@ def test_what_the_browser_reports_is_checked() -> None:
     numbers = [0.0, 0.0, 1.0, 1.0, 0.0, 9.0, 0.0, 1.0, 1.0, 0.0]
     pair = read_pair({"pair": numbers})
     assert pair is not None
-    assert pair[0] == STANDARD
+    assert pair[0] == UNIT_GAUSSIAN
     assert pair[1].x == REACH
     for bad in (None, {}, {"pair": numbers[:9]}, {"pair": [*numbers[:9], math.nan]}, {"pair": "x"}):
         assert read_pair(bad) is None

@@ -1,5 +1,5 @@
-"""The page Compare: the package's methods beside baselines and no privacy, on generated rows.
+"""The page Compare: the package's methods, baselines and no privacy, on the same generated rows.
 
-`asking` draws the question, `runs` works it out beside the page, `page` shows it. Everything is
-seeded: a rehearsal that spends nothing.
+`asking` shows the question, `runs` computes the answers in the background, `page` shows them. All
+noise is seeded and all rows are generated, so nothing is spent.
 """

@@ -1,6 +1,6 @@
-"""The question of the page Compare: which mixture, which promise, and what was told wrongly.
+"""The question of the page Compare: which mixture, which promise, and which wrong bounds.
 
-The mixture's controls have the names they have on Explore, so a session that comes from there
+The controls of the mixture have the same names as on Explore, so a session that comes from there
 finds its own mixture here.
 """
 
@@ -11,13 +11,13 @@ import functools
 
 import streamlit as st
 
-from privgmm.baselines.comparison import Problem
+from privgmm.baselines.comparison import LearningProblem
 from privgmm.budget import Budget
-from privgmm.dashboard.explore.data_panel import KINDS
-from privgmm.dashboard.shared.answers import SIZES
+from privgmm.dashboard.explore.data_panel import MIXTURE_KINDS
+from privgmm.dashboard.shared.answers import ROW_COUNTS
 from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.layout import slider_ends
-from privgmm.dashboard.shared.lessons import Writer
+from privgmm.dashboard.shared.lessons import LINKED, Writer, plainly
 from privgmm.dashboard.shared.sliders import choose_delta, choose_epsilon
 from privgmm.data.generators import GENERATORS
 from privgmm.errors import InvalidInput
@@ -25,26 +25,28 @@ from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows
 
 __all__ = [
+    "CHANGE_PRESETS",
+    "COMPARISON_WRITERS",
     "MOST_ROWS",
-    "PRESETS",
     "WIDTHS",
-    "WRITERS",
-    "Asked",
+    "ComparisonQuestion",
     "apply_preset",
-    "ask",
-    "asked_in_words",
+    "ask_comparison",
     "change_in_words",
+    "comparison_in_words",
     "width_in_words",
 ]
 
 MOST_ROWS = 1_000_000
-"""More would make a run too long to wait for."""
+"""More rows would make a run too long to wait for."""
 WIDTHS = (0.1, 0.2, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0)
-SHIFTS = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0)
-SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
-SHEARS = (0.0, 1.0, 10.0, 100.0)
+"""Widths of the bounds that are offered, as multiples of the right ones."""
+_SHIFTS = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0)
+_SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
+_SHEARS = (0.0, 1.0, 10.0, 100.0)
+"""Changes of the rows that are offered, about evenly on a log scale."""
 
-PRESETS: dict[str, dict[str, float]] = {
+CHANGE_PRESETS: dict[str, dict[str, float]] = {
     "Bounds right": {},
     "10 times too wide": {"told_width": 10.0},
     "5 times too tight": {"told_width": 0.2},
@@ -54,11 +56,12 @@ PRESETS: dict[str, dict[str, float]] = {
 """Changes of the rows or the bounds, each by its name."""
 
 _UNCHANGED = {"told_width": 1.0, "shift": 0.0, "scale": 1.0, "shear": 0.0}
+"""Values of the sliders at which nothing is changed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
-    """What is to be compared; everything in it is public.
+class ComparisonQuestion:
+    """What is compared; everything in it is public.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ class Asked:
         At most `MOST_ROWS` of them.
     budget : Budget
     width, shift, scale, shear : float
-        See `Problem.changed`.
+        See `LearningProblem.changed`.
     """
 
     rows: GeneratedRows
@@ -76,9 +79,9 @@ class Asked:
     scale: float = 1.0
     shear: float = 0.0
 
-    def problem(self) -> Problem:
-        """The same as a problem to learn."""
-        return Problem.changed(
+    def problem(self) -> LearningProblem:
+        """The question as a problem to learn."""
+        return LearningProblem.changed(
             _truth(dataclasses.replace(self.rows, n_rows=1)),
             width=self.width,
             shift=self.shift,
@@ -95,53 +98,42 @@ def _truth(rows: GeneratedRows) -> Mixture:
     return truth
 
 
-WRITERS: dict[str, Writer] = {
-    "kind": lambda kind: KINDS[kind],
-    "true_k": str,
-    "d": str,
-    "separation": lambda value: f"{value:g}",
+COMPARISON_WRITERS: dict[str, Writer] = {
+    **plainly("true_k", "d", "separation", "data_seed", "epsilon"),
+    **plainly("scale", "shear", "error_shown"),
+    "kind": lambda kind: MIXTURE_KINDS[kind],
     "n": lambda n: f"{n:,}",
-    "data_seed": str,
-    "epsilon": lambda value: f"{value:g}",
-    "delta": lambda value: f"{value:.0e}",
+    "delta": number_in_words,
     "told_width": lambda value: width_in_words(value),
     "shift": lambda value: f"{value:,g}",
-    "scale": lambda value: f"{value:g}",
-    "shear": lambda value: f"{value:g}",
-    "error_shown": str,
 }
 
 
-def ask() -> Asked:
-    """Draw the controls and give back what was asked."""
+def ask_comparison() -> ComparisonQuestion:
+    """Show the controls; return the question."""
     st.markdown("**1 · The mixture behind the rows**")
     rows = _choose_rows()
     st.markdown("**2 · The promise to all rows**")
     epsilon = choose_epsilon("epsilon")
     delta = choose_delta("delta")
-    st.markdown("**3 · What the others were told wrongly**")
+    st.markdown("**3 · What the others do not know**")
     width, shift, scale, shear = _choose_change(rows.n_features)
-    return Asked(rows, Budget(epsilon, delta), width, shift, scale, shear)
+    return ComparisonQuestion(rows, Budget(epsilon, delta), width, shift, scale, shear)
 
 
 def _choose_rows() -> GeneratedRows:
     kind = str(
         st.selectbox(
             "Kind of mixture",
-            list(KINDS),
-            format_func=lambda name: KINDS.get(name, name),
+            list(MIXTURE_KINDS),
+            format_func=lambda name: MIXTURE_KINDS.get(name, name),
             key="kind",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
         )
     )
     left, right = st.columns(2)
-    k = left.number_input(
-        "Components", 1, 8, 2, key="true_k", bind="query-params", persist_state="session"
-    )
-    d = right.number_input(
-        "Columns", 1, 10, 2, key="d", bind="query-params", persist_state="session"
-    )
+    k = left.number_input("Components", 1, 8, 2, key="true_k", **LINKED)
+    d = right.number_input("Columns", 1, 10, 2, key="d", **LINKED)
     named = kind in GENERATORS
     separation = 4.0
     if not named:
@@ -152,18 +144,11 @@ def _choose_rows() -> GeneratedRows:
             4.0,
             0.5,
             key="separation",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help="Smallest distance between two means, in units of their spread",
         )
     n = st.select_slider(
-        "Rows",
-        SIZES,
-        100_000,
-        format_func=lambda n: f"{n:,}",
-        key="n",
-        bind="query-params",
-        persist_state="session",
+        "Rows", ROW_COUNTS, 100_000, format_func=lambda n: f"{n:,}", key="n", **LINKED
     )
     seed = st.number_input(
         "Seed of the data",
@@ -171,8 +156,7 @@ def _choose_rows() -> GeneratedRows:
         10**9,
         1,
         key="data_seed",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="Another seed, another mixture",
     )
     return GeneratedRows(
@@ -187,60 +171,57 @@ def _choose_rows() -> GeneratedRows:
 
 def _choose_change(n_features: int) -> tuple[float, float, float, float]:
     width = st.select_slider(
-        "Bounds they were told",
+        "Bounds that they get",
         WIDTHS,
         1.0,
         format_func=width_in_words,
         key="told_width",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="Right bounds hold every component by five standard deviations. Rows outside are "
-        "pulled to the nearest side. Our methods are told no bounds.",
+        "pulled to the nearest side. Our methods get no bounds.",
     )
     slider_ends("too tight", "too wide")
     shift = st.select_slider(
         "Rows shifted by",
-        SHIFTS,
+        _SHIFTS,
         0.0,
         format_func=lambda value: f"{value:,g}",
         key="shift",
-        bind="query-params",
-        persist_state="session",
-        help="Added to every column, and nobody was told",
+        **LINKED,
+        help="Added to every column; the other learners are not informed",
     )
     scale = st.select_slider(
         "Rows multiplied by",
-        SCALES,
+        _SCALES,
         1.0,
         format_func=lambda value: f"{value:g}",
         key="scale",
-        bind="query-params",
-        persist_state="session",
-        help="Centimetres instead of metres, and nobody was told",
+        **LINKED,
+        help="Centimetres instead of metres; the other learners are not informed",
     )
     shear = 0.0
     if n_features > 1:
         shear = st.select_slider(
             "Rows sheared by",
-            SHEARS,
+            _SHEARS,
             0.0,
             format_func=lambda value: f"{value:g}",
             key="shear",
-            bind="query-params",
-            persist_state="session",
-            help="So many times the first column is added to the last, and nobody was told",
+            **LINKED,
+            help="Adds this multiple of column 1 to the last column; the other learners are not "
+            "informed",
         )
     return float(width), float(shift), float(scale), float(shear)
 
 
 def apply_preset(name: str) -> None:
-    """Set the sliders of part 3; for a button's callback."""
-    for key, value in (_UNCHANGED | PRESETS[name]).items():
+    """Set the sliders of part 3; for the callback of a button."""
+    for key, value in (_UNCHANGED | CHANGE_PRESETS[name]).items():
         st.session_state[key] = value
 
 
 def width_in_words(width: float) -> str:
-    """How wide bounds are.
+    """Say how wide bounds are.
 
     Examples
     --------
@@ -254,13 +235,13 @@ def width_in_words(width: float) -> str:
     return f"{1 / width:g} times too tight"
 
 
-def change_in_words(asked: Asked) -> str:
-    """What was told wrongly, in a clause; empty if nothing was.
+def change_in_words(asked: ComparisonQuestion) -> str:
+    """Say what the others do not know, in a clause; empty if nothing was changed.
 
     Examples
     --------
     >>> rows = GeneratedRows("overlapping", 2, 2, 1000, 1)
-    >>> change_in_words(Asked(rows, Budget(1.0, 1e-6), width=0.2, shift=100.0))
+    >>> change_in_words(ComparisonQuestion(rows, Budget(1.0, 1e-6), width=0.2, shift=100.0))
     'bounds 5 times too tight, rows shifted by 100'
     """
     parts = []
@@ -275,10 +256,10 @@ def change_in_words(asked: Asked) -> str:
     return ", ".join(parts)
 
 
-def asked_in_words(asked: Asked) -> str:
-    """The question in a line."""
+def comparison_in_words(asked: ComparisonQuestion) -> str:
+    """Write the question in a line."""
     rows = asked.rows
-    kind = f"Separation {rows.separation:g}" if rows.kind is None else KINDS[rows.kind]
+    kind = f"Separation {rows.separation:g}" if rows.kind is None else MIXTURE_KINDS[rows.kind]
     change = change_in_words(asked) or "bounds right"
     return (
         f"{kind}, {rows.n_components} components, {rows.n_features} columns, {rows.n_rows:,} rows, "

@@ -1,7 +1,7 @@
 """The page Compare: what the same rows give under the same promise, learner by learner.
 
-Runs are worked out beside the page and drawn as they come. All noise is seeded and all rows are
-generated: nothing here is spent, and nothing here is private.
+Runs are computed in the background and drawn as they arrive. All noise is seeded and all rows are
+generated: nothing is spent, and nothing is confidential.
 """
 
 from __future__ import annotations
@@ -19,75 +19,71 @@ from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.baselines.comparison import Absent, Contender, Errors, Result, contenders
 from privgmm.dashboard.compare.asking import (
+    CHANGE_PRESETS,
+    COMPARISON_WRITERS,
     MOST_ROWS,
-    PRESETS,
-    WRITERS,
-    Asked,
+    ComparisonQuestion,
     apply_preset,
-    ask,
-    asked_in_words,
+    ask_comparison,
     change_in_words,
+    comparison_in_words,
 )
 from privgmm.dashboard.compare.runs import (
     SEEDS,
-    Column,
-    Found,
+    Comparison,
     Place,
-    Step,
-    along_epsilon,
-    along_rows,
-    find,
-    here,
+    Trial,
+    TrialResults,
+    compare_so_far,
+    place_asked,
+    places_along_epsilon,
+    places_along_rows,
 )
 from privgmm.dashboard.shared.format import count_in_words, number_in_words, problem_in_words
-from privgmm.dashboard.shared.jobs import on_the_clock, patience, redraw, repaint
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
+    LINKED,
     controls_panel,
     current_lesson,
     scene_line,
     show_link,
     written,
 )
+from privgmm.dashboard.shared.refresh import refresh_part, refreshing_page, rerun, wait_briefly
 from privgmm.errors import InvalidInput
-from privgmm.figures.compare import (
-    ErrorCurve,
-    ErrorPoint,
-    comparison_alt_text,
-    comparison_figure,
-)
+from privgmm.figures.compare import ErrorCurve, ErrorPoint, comparison_alt_text, comparison_figure
 
-__all__ = ["MEASURES", "Measure", "curve_of", "page", "standing_of", "verdict"]
+__all__ = ["MEASURES", "ErrorMeasure", "error_curve_of", "errors_of", "page", "verdict"]
 
 _KNOWN = "compare_known"
 _STOPPED = "compare_stopped"
 _TICK = 0.7
-"""Seconds between two looks at what has come in."""
+"""Seconds between two ticks, by convention: the figures are large."""
 _FIRST = 1.5
-"""How long the page waits for its very first runs before it says that it works on them."""
+"""Seconds that the page waits for its first runs before it says that they are computed."""
 
 
-class Measure(NamedTuple):
-    """An error that can be shown: its field in `Errors`, its axis, and what it means."""
+class ErrorMeasure(NamedTuple):
+    """An error that can be shown: its field in `Errors`, its axis, and its meaning."""
 
     field: str
     axis: str
     meaning: str
 
 
-MEASURES: dict[str, Measure] = {
-    "Distance": Measure(
+MEASURES: dict[str, ErrorMeasure] = {
+    "Distance": ErrorMeasure(
         "distance",
         "error (dist_GMM to the truth)",
         "dist_GMM of Definition 1.4: the worst component's total variation distance or weight "
         "error. 0 is perfect, 1 has nothing in common with the truth",
     ),
-    "Means": Measure(
+    "Means": ErrorMeasure(
         "mean",
         "error of the worst mean",
         "How far the worst mean is off, in standard deviations of its component",
     ),
-    "Covariances": Measure(
+    "Covariances": ErrorMeasure(
         "covariance",
         "error of the worst covariance",
         "How far the worst covariance is off, relative to itself (Frobenius norm)",
@@ -95,26 +91,25 @@ MEASURES: dict[str, Measure] = {
 }
 
 
-@on_the_clock
+@refreshing_page
 def page() -> None:
-    """Draw the page."""
+    """Render the page."""
     link = frame(
         "Who learns it best?",
-        "The same rows, the same promise, every learner: our methods, what one would use instead, "
-        "and no privacy. Ours are told no bounds; see what happens to the others when theirs are "
-        "wrong.",
+        "The same rows, the same promise, every learner: our methods, other methods, and no "
+        "privacy. Ours get no bounds; see what happens to the others when theirs are wrong.",
     )
     if current_lesson() is None:
         controls, results = st.container(key="rail").columns([1, 2.4], gap="medium")
     else:
         controls, results = st.container(), st.container()
     with controls, controls_panel("comparison"):
-        asked = ask()
+        asked = ask_comparison()
     with results:
-        scene_line(asked_in_words(asked))
+        scene_line(comparison_in_words(asked))
         st.caption(
             ":material/science: **Rehearsal: nothing spent.** Rows are generated and all noise is "
-            "seeded, so nothing on this page is private, or needs to be."
+            "seeded, so nothing on this page is confidential."
         )
         _presets()
         try:
@@ -123,21 +118,23 @@ def page() -> None:
             st.error(problem_in_words(problem), icon=":material/error:")
             return
         shown = _choose_measure()
-        running = not find(asked, _known(asked), more=False).complete and not _stopped(asked)
+        running = not compare_so_far(asked, _known(asked), more=False).complete and not _stopped(
+            asked
+        )
         paint = functools.partial(_paint, asked, shown, running, st.empty())
         if running:
-            repaint(paint, every=_TICK)
+            refresh_part(paint, every=_TICK)
         else:
             paint()
         _details(asked)
     with link:
         # Last, when every widget of the page has its value.
-        show_link(written(WRITERS))
+        show_link(written(COMPARISON_WRITERS))
 
 
 def _presets() -> None:
     with st.container(horizontal=True, key="presets"):
-        for number, name in enumerate(PRESETS):
+        for number, name in enumerate(CHANGE_PRESETS):
             st.button(name, key=f"preset_{number}", on_click=apply_preset, args=(name,))
 
 
@@ -149,44 +146,43 @@ def _choose_measure() -> str:
             default=next(iter(MEASURES)),
             required=True,
             key="error_shown",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help=". ".join(f"{name}: {one.meaning}" for name, one in MEASURES.items()) + ".",
         )
     )
 
 
-# ------------------------------------------------------------------------- what is under way
+# --------------------------------------------------------------------------- what is pending
 
 
-def _known(asked: Asked) -> dict[Step, Column]:
-    """What this session has seen of the question; begun anew with another question."""
+def _known(asked: ComparisonQuestion) -> dict[Trial, TrialResults]:
+    """Return the results of this question that the session has seen; none for a new one."""
     kept = st.session_state.get(_KNOWN)
     if not (isinstance(kept, tuple) and kept[0] == asked):
         kept = (asked, {})
         st.session_state[_KNOWN] = kept
-    known: dict[Step, Column] = kept[1]
+    known: dict[Trial, TrialResults] = kept[1]
     return known
 
 
-def _stopped(asked: Asked) -> bool:
+def _stopped(asked: ComparisonQuestion) -> bool:
     return bool(st.session_state.get(_STOPPED) == asked)
 
 
-def _stop(asked: Asked | None) -> None:
+def _stop(asked: ComparisonQuestion | None) -> None:
     st.session_state[_STOPPED] = asked
 
 
-def _paint(asked: Asked, shown: str, running: bool, place: DeltaGenerator) -> None:
-    """Everything that grows with the runs; it is drawn again by the clock while there are more."""
+def _paint(asked: ComparisonQuestion, shown: str, running: bool, place: DeltaGenerator) -> None:
+    """Render everything that grows with the runs, again at every tick while there are more."""
     stopped = _stopped(asked)
-    found = find(asked, _known(asked), more=not stopped)
+    found = compare_so_far(asked, _known(asked), more=not stopped)
     if not found.done and found.pending:
-        patience(found.pending[:1], _FIRST)
-        found = find(asked, _known(asked))
+        wait_briefly(found.pending[:1], _FIRST)
+        found = compare_so_far(asked, _known(asked))
     if running and (found.complete or stopped):
-        # the clock is only stopped by the page
-        redraw()
+        # only a run of the page stops the timer
+        rerun()
     with place.container():
         _progress(asked, found, stopped=stopped)
         _headline(asked, found, MEASURES[shown])
@@ -194,7 +190,7 @@ def _paint(asked: Asked, shown: str, running: bool, place: DeltaGenerator) -> No
         _table(asked, found, MEASURES[shown])
 
 
-def _progress(asked: Asked, found: Found, *, stopped: bool) -> None:
+def _progress(asked: ComparisonQuestion, found: Comparison, *, stopped: bool) -> None:
     # In a container of its own what comes and goes does not push the rest about.
     with st.container(horizontal=True, vertical_alignment="center", key="progress"):
         if found.complete:
@@ -203,12 +199,12 @@ def _progress(asked: Asked, found: Found, *, stopped: bool) -> None:
                 f"the medians of {SEEDS} runs, bars from the best to the worst."
             )
             return
-        told = f"{found.done} of {found.total} places and seeds"
+        so_far = f"{found.done} of {found.total} places and seeds"
         if stopped:
-            st.caption(f":material/pause: Stopped at {told}.")
+            st.caption(f":material/pause: Stopped at {so_far}.")
             st.button("Go on", key="compare_on", on_click=_stop, args=(None,))
             return
-        st.progress(found.done / found.total, text=f"{told}; more runs are filled in")
+        st.progress(found.done / found.total, text=f"{so_far}; more runs are filled in")
         st.button(
             "Stop", key="compare_stop", icon=":material/cancel:", on_click=_stop, args=(asked,)
         )
@@ -218,7 +214,7 @@ def _progress(asked: Asked, found: Found, *, stopped: bool) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Standing:
+class ContenderErrors:
     """How one contender did at one place.
 
     Parameters
@@ -230,11 +226,11 @@ class Standing:
 
     contender: Contender
     results: tuple[Result, ...]
-    measure: Measure
+    measure: ErrorMeasure
 
     @property
     def errors(self) -> tuple[float, ...]:
-        """Of the runs that gave a mixture."""
+        """Errors of the runs that gave a mixture."""
         return tuple(
             float(getattr(one, self.measure.field))
             for one in self.results
@@ -243,23 +239,23 @@ class Standing:
 
     @property
     def refused(self) -> int:
-        """Runs that were tried and refused."""
+        """Number of runs that were tried and refused."""
         return sum(isinstance(one, Absent) and one.refused for one in self.results)
 
     @property
     def rows_needed(self) -> float | None:
-        """Where it was not tried: rows that would do."""
+        """Rows that would be enough, if it was not tried."""
         needed = [one.rows_needed for one in self.results if isinstance(one, Absent)]
         return next((rows for rows in needed if rows is not None), None)
 
     @property
     def median(self) -> float:
-        """Of the errors; infinite if there are none."""
+        """Median of the errors; infinite if there are none."""
         return float(np.median(self.errors)) if self.errors else math.inf
 
     @property
     def in_words(self) -> str:
-        """How it did, for a cell of a table."""
+        """The result, for a cell of a table."""
         if not self.results:
             return "…"
         if not self.errors:
@@ -275,50 +271,52 @@ class Standing:
         return f"{words}; {self.refused} refused" if self.refused else words
 
 
-def standing_of(found: Found, place: Place, one: Contender, measure: Measure) -> Standing:
-    """How a contender did there."""
-    return Standing(one, found.at(place, one.key), measure)
+def errors_of(
+    found: Comparison, place: Place, one: Contender, measure: ErrorMeasure
+) -> ContenderErrors:
+    """Collect the results of a contender at a place."""
+    return ContenderErrors(one, found.at(place, one.key), measure)
 
 
-def verdict(standings: Sequence[Standing]) -> str:
-    """Who is nearest to the truth, told nothing and told something, in a sentence or two."""
+def verdict(standings: Sequence[ContenderErrors]) -> str:
+    """Say who is nearest to the truth, with bounds and without, in a sentence or two."""
     private = [one for one in standings if one.contender.private and one.errors]
     ours = [one for one in private if one.contender.told == "nothing"]
     others = [one for one in private if one.contender.told != "nothing"]
     if not others:
         return ""
     best = min(others, key=lambda one: one.median)
-    told = f"{best.contender.title}, told {best.contender.told}"
+    given = f"{best.contender.title}, given {best.contender.told}"
     if not ours:
         return (
             "None of our methods releases here: with so few rows, or with components so near each "
-            f"other, one row could matter too much. The best of the others is {told}, with an "
+            f"other, one row could matter too much. The best of the others is {given}, with an "
             f"error of **{number_in_words(best.median, 2)}**."
         )
     first = min(ours, key=lambda one: one.median)
     lead = (
-        f"**{first.contender.title}, told nothing,** has an error of "
+        f"**{first.contender.title}, given nothing,** has an error of "
         f"**{number_in_words(first.median, 2)}**"
     )
     if first.median <= best.median:
         times = best.median / first.median
         than = f": **{number_in_words(times, 2)} times as much**" if times >= 1.05 else ""
         return (
-            f"{lead}. The best of the others, {told}, has {number_in_words(best.median, 2)}{than}."
+            f"{lead}. The best of the others, {given}, has {number_in_words(best.median, 2)}{than}."
         )
     return (
         f"{lead}. **{best.contender.title} is nearer**, with {number_in_words(best.median, 2)}: it "
-        f"was told {best.contender.told}."
+        f"was given {best.contender.told}."
     )
 
 
-def _headline(asked: Asked, found: Found, measure: Measure) -> None:
-    place = here(asked)
-    standings = [standing_of(found, place, one, measure) for one in contenders()]
+def _headline(asked: ComparisonQuestion, found: Comparison, measure: ErrorMeasure) -> None:
+    place = place_asked(asked)
+    standings = [errors_of(found, place, one, measure) for one in contenders()]
     with st.container(key="verdict"):
         if not found.done:
             st.info(
-                "Everybody is learning from the first rows… this takes a few seconds.",
+                "Every learner gets its first rows… this takes a few seconds.",
                 icon=":material/hourglass_top:",
             )
             return
@@ -329,13 +327,13 @@ def _headline(asked: Asked, found: Found, measure: Measure) -> None:
             st.markdown(f"{setting}{f', {change}' if change else ''}: {words}")
 
 
-def curve_of(
-    found: Found, places: Sequence[Place], one: Contender, measure: Measure, *, rows: bool
+def error_curve_of(
+    found: Comparison, places: Sequence[Place], one: Contender, measure: ErrorMeasure, *, rows: bool
 ) -> ErrorCurve:
-    """A contender's errors along places; `rows` says which of the two changes."""
+    """Collect a contender's errors along places; `rows` says which of the two changes."""
     points = []
     for place in places:
-        standing = standing_of(found, place, one, measure)
+        standing = errors_of(found, place, one, measure)
         if standing.results:
             points.append(
                 ErrorPoint(
@@ -348,15 +346,15 @@ def curve_of(
     return ErrorCurve(one.title, one.look, tuple(points))
 
 
-def _figures(asked: Asked, found: Found, measure: Measure) -> None:
+def _figures(asked: ComparisonQuestion, found: Comparison, measure: ErrorMeasure) -> None:
     if not found.done:
         return
     config = {"displaylogo": False, "scrollZoom": False}
     for rows in (False, True):
-        places = along_rows(asked) if rows else along_epsilon(asked)
-        curves = [curve_of(found, places, one, measure, rows=rows) for one in contenders()]
+        places = places_along_rows(asked) if rows else places_along_epsilon(asked)
+        curves = [error_curve_of(found, places, one, measure, rows=rows) for one in contenders()]
         across = "rows" if rows else "privacy budget ε"
-        at = here(asked)
+        at = place_asked(asked)
         fixed = f"ε = {at.epsilon:g}" if rows else f"{at.n_rows:,} rows"
         st.markdown(f"**Error against {'rows' if rows else 'ε'}**, at {fixed}")
         values = [float(place.n_rows if rows else place.epsilon) for place in places]
@@ -376,26 +374,26 @@ def _figures(asked: Asked, found: Found, measure: Measure) -> None:
         )
 
 
-def _table(asked: Asked, found: Found, measure: Measure) -> None:
+def _table(asked: ComparisonQuestion, found: Comparison, measure: ErrorMeasure) -> None:
     if not found.done:
         return
-    place = here(asked)
-    st.markdown(f"**What each had to be told**, and its error at ε = {place.epsilon:g}")
+    place = place_asked(asked)
+    st.markdown(f"**What each has to know**, and its error at ε = {place.epsilon:g}")
     lines = []
     for one in contenders():
-        standing = standing_of(found, place, one, measure)
+        standing = errors_of(found, place, one, measure)
         private = "yes" if one.private else "no"
         lines.append((one.title, one.told, private, standing.in_words))
-    names = ["Learner", "Has to be told", "Private", f"Error, {place.n_rows:,} rows"]
+    names = ["Learner", "Has to know", "Differentially private", f"Error, {place.n_rows:,} rows"]
     st.table(pd.DataFrame(lines, columns=names).set_index("Learner"), border="horizontal")
 
 
-def _details(asked: Asked) -> None:
+def _details(asked: ComparisonQuestion) -> None:
     with st.expander("How this was compared", icon=":material/info:"):
         st.markdown(
             "Every learner gets the same generated rows, ε and δ, for replacing one row, and the "
-            "true number of components. **Bounds** told as *right* hold every component by five "
-            "standard deviations: better than anybody knows without looking. When rows are "
+            "true number of components. Bounds that are *right* hold every component by five "
+            "standard deviations: better than anyone knows without looking. When rows are "
             "shifted, multiplied or sheared, the others keep the bounds of the rows as they were. "
             "What lies outside is pulled to the nearest side, so their promise still holds, and "
             "only their result suffers."

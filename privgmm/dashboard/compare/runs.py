@@ -1,8 +1,8 @@
-"""The runs of a comparison: worked out beside the page, place by place, the asked one first.
+"""The runs of a comparison, computed in the background: the place asked for, then the others.
 
-A place is a number of rows and an epsilon. At one place and for one seed everybody learns from the
-same rows: that is one question to the `Board`, which all sessions share, so the same comparison is
-worked out once. A session asks for a few at a time; whoever stops asks for no more.
+A place is a number of rows and an epsilon. At one place and for one seed all learners get the same
+rows. That is one question to a pool that all sessions share, so equal comparisons are computed
+once. A session asks for a few at a time; one that stops asks for no more.
 """
 
 from __future__ import annotations
@@ -13,165 +13,175 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from privgmm.baselines.comparison import Problem, Result, contenders, run
+from privgmm.baselines.comparison import LearningProblem, Result, contenders, run
 from privgmm.budget import Budget
-from privgmm.dashboard.compare.asking import MOST_ROWS, Asked
-from privgmm.dashboard.shared.jobs import Board, is_known
+from privgmm.dashboard.compare.asking import MOST_ROWS, ComparisonQuestion
+from privgmm.dashboard.shared.background import WorkerPool, is_known
 
 __all__ = [
-    "BOARD",
-    "EPSILONS",
-    "ROWS",
+    "COMPARISON_POOL",
     "SEEDS",
-    "Column",
-    "Found",
+    "TRIED_EPSILONS",
+    "TRIED_ROWS",
+    "Comparison",
     "Place",
-    "Step",
-    "along_epsilon",
-    "along_rows",
-    "find",
-    "here",
-    "steps",
+    "Trial",
+    "TrialResults",
+    "compare_so_far",
+    "place_asked",
+    "places_along_epsilon",
+    "places_along_rows",
+    "trials",
 ]
 
 SEEDS = 5
 """Runs per place: the rows and the noise differ."""
-EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+TRIED_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+TRIED_ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+"""Places on both curves besides the one asked for, evenly on a log scale."""
 _BEYOND = 3
-"""Rows are tried up to so many times those asked for, so that nobody waits for many more."""
+"""Rows are tried up to this multiple of those asked for: larger tables take long."""
 _AT_ONCE = 3
+"""Trials asked for at a time: a pool serves the newest question first."""
 
-BOARD = Board(workers=1, keep=2048, waiting=12)
+COMPARISON_POOL = WorkerPool(keep=2048)
+"""A comparison is about sixty questions: thirty are remembered."""
 
-Column = Mapping[str, Result]
-"""How everybody ended, by the key of the contender."""
+TrialResults = Mapping[str, Result]
+"""Results of all contenders, by key."""
 
 
 class Place(NamedTuple):
-    """Where the learners are compared."""
+    """A number of rows and an epsilon."""
 
     n_rows: int
     epsilon: float
 
 
-class Step(NamedTuple):
-    """One piece of work: everybody, once, at one place."""
+class Trial(NamedTuple):
+    """One piece of work: every learner, once, at one place."""
 
     place: Place
     seed: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class Comparison:
     """What is known so far.
 
     Parameters
     ----------
     results : mapping of Place to tuple of Column
-        One column per seed that is known.
+        One entry per seed that is known.
     done, total : int
-        Steps.
+        Trials.
     pending : tuple of Future
-        Under way.
+        Still to come.
     """
 
-    results: Mapping[Place, tuple[Column, ...]]
+    results: Mapping[Place, tuple[TrialResults, ...]]
     done: int
     total: int
-    pending: tuple[Future[Column], ...]
+    pending: tuple[Future[TrialResults], ...]
 
     @property
     def complete(self) -> bool:
-        """Whether there is no more to come."""
+        """Whether everything is known."""
         return self.done == self.total
 
     def at(self, place: Place, key: str) -> tuple[Result, ...]:
-        """How the runs of one contender ended there."""
-        return tuple(column[key] for column in self.results.get(place, ()) if key in column)
+        """Return how the runs of one contender ended at a place."""
+        return tuple(
+            results_of[key] for results_of in self.results.get(place, ()) if key in results_of
+        )
 
 
-def here(asked: Asked) -> Place:
-    """The place asked for."""
+def place_asked(asked: ComparisonQuestion) -> Place:
+    """Return the place that was asked for."""
     return Place(asked.rows.n_rows, asked.budget.epsilon)
 
 
-def along_epsilon(asked: Asked) -> tuple[Place, ...]:
-    """Places with the rows asked for, in the order of epsilon."""
-    values = {*EPSILONS, asked.budget.epsilon}
+def places_along_epsilon(asked: ComparisonQuestion) -> tuple[Place, ...]:
+    """List the places with the rows asked for, by epsilon."""
+    values = {*TRIED_EPSILONS, asked.budget.epsilon}
     return tuple(Place(asked.rows.n_rows, epsilon) for epsilon in sorted(values))
 
 
-def along_rows(asked: Asked) -> tuple[Place, ...]:
-    """Places with the epsilon asked for, in the order of rows."""
+def places_along_rows(asked: ComparisonQuestion) -> tuple[Place, ...]:
+    """List the places with the epsilon asked for, by rows."""
     n = asked.rows.n_rows
-    most = min(MOST_ROWS, max(_BEYOND * n, ROWS[-2]))
-    values = {n, *(other for other in ROWS if other <= most)}
+    most = min(MOST_ROWS, max(_BEYOND * n, TRIED_ROWS[-2]))
+    values = {n, *(other for other in TRIED_ROWS if other <= most)}
     return tuple(Place(rows, asked.budget.epsilon) for rows in sorted(values))
 
 
-def steps(asked: Asked) -> tuple[Step, ...]:
-    """All work, in the order in which it is wanted: what is nearest to the question first."""
-    centre = here(asked)
+def trials(asked: ComparisonQuestion) -> tuple[Trial, ...]:
+    """List all work in the order in which it is wanted: the nearest places first."""
+    centre = place_asked(asked)
 
     def apart(place: Place) -> float:
         return abs(math.log(place.n_rows / centre.n_rows)) + abs(
             math.log(place.epsilon / centre.epsilon)
         )
 
-    places = sorted({*along_epsilon(asked), *along_rows(asked)}, key=lambda p: (apart(p), p))
-    return tuple(Step(place, seed) for seed in range(SEEDS) for place in places)
+    places = sorted(
+        {*places_along_epsilon(asked), *places_along_rows(asked)}, key=lambda p: (apart(p), p)
+    )
+    return tuple(Trial(place, seed) for seed in range(SEEDS) for place in places)
 
 
-def _column(problem: Problem, step: Step, delta: float) -> Column:
-    """Everybody once at one place."""
-    budget = Budget(step.place.epsilon, delta)
+def _run_trial(problem: LearningProblem, trial: Trial, delta: float) -> TrialResults:
+    """Run every learner once at one place."""
+    budget = Budget(trial.place.epsilon, delta)
     return {
-        one.key: run(one.key, problem, step.place.n_rows, budget, step.seed) for one in contenders()
+        one.key: run(one.key, problem, trial.place.n_rows, budget, trial.seed)
+        for one in contenders()
     }
 
 
-def _ask(problem: Problem, step: Step, delta: float) -> Future[Column]:
-    # who takes part is in the question, so that a method added later is not left out
-    everybody = tuple(one.key for one in contenders())
-    return BOARD.ask(
-        ("compare", problem, step, delta, everybody), lambda: _column(problem, step, delta)
+def _ask(problem: LearningProblem, trial: Trial, delta: float) -> Future[TrialResults]:
+    # the contenders are in the key, so that a method that is added later takes part
+    who = tuple(one.key for one in contenders())
+    return COMPARISON_POOL.ask(
+        ("compare", problem, trial, delta, who), lambda: _run_trial(problem, trial, delta)
     )
 
 
-def _groups(wanted: Sequence[Step]) -> Iterator[Sequence[Step]]:
-    """The place asked for by itself, then a few at a time.
+def _groups(wanted: Sequence[Trial]) -> Iterator[Sequence[Trial]]:
+    """Yield the place asked for by itself, then a few trials at a time.
 
-    A board serves the newest question first: the next group is not asked before this one is done,
-    or the first question would come last.
+    A pool serves the newest question first: the next group is not asked before this one is done, or
+    the first question would come last.
     """
     yield wanted[:1]
     for start in range(1, len(wanted), _AT_ONCE):
         yield wanted[start : start + _AT_ONCE]
 
 
-def find(asked: Asked, known: dict[Step, Column], *, more: bool = True) -> Found:
-    """What is known by now; asks for what comes next.
+def compare_so_far(
+    asked: ComparisonQuestion, known: dict[Trial, TrialResults], *, more: bool = True
+) -> Comparison:
+    """Collect what is known by now; ask for what comes next.
 
     Parameters
     ----------
     asked : Asked
     known : dict of Step to Column
-        What this session has seen of this question; it is added to.
+        What this session has seen of the question; new results are added.
     more : bool
         Whether to ask for more.
     """
     problem, delta = asked.problem(), asked.budget.delta
-    wanted = steps(asked)
-    pending: tuple[Future[Column], ...] = ()
+    wanted = trials(asked)
+    pending: tuple[Future[TrialResults], ...] = ()
     for group in _groups(wanted) if more else ():
-        answers = {step: _ask(problem, step, delta) for step in group if step not in known}
-        known.update({step: one.result() for step, one in answers.items() if is_known(one)})
+        answers = {trial: _ask(problem, trial, delta) for trial in group if trial not in known}
+        known.update({trial: one.result() for trial, one in answers.items() if is_known(one)})
         pending = tuple(one for one in answers.values() if not is_known(one))
         if pending:
             break
-    results: dict[Place, tuple[Column, ...]] = {}
-    for step in wanted:
-        if step in known:
-            results[step.place] = (*results.get(step.place, ()), known[step])
-    return Found(results, sum(step in known for step in wanted), len(wanted), pending)
+    results: dict[Place, tuple[TrialResults, ...]] = {}
+    for trial in wanted:
+        if trial in known:
+            results[trial.place] = (*results.get(trial.place, ()), known[trial])
+    return Comparison(results, sum(trial in known for trial in wanted), len(wanted), pending)

@@ -1,4 +1,4 @@
-"""The controls of a promise: epsilon and the groups to find at hand, the rest one click away."""
+"""The settings of a release: epsilon and components at hand, the others one click away."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.shared.format import method_title
-from privgmm.dashboard.shared.sliders import (
-    choose_alpha,
-    choose_delta,
-    choose_epsilon,
-    choose_forgiving,
-)
+from privgmm.dashboard.shared.lessons import LINKED
+from privgmm.dashboard.shared.sliders import choose_alpha, choose_delta, choose_epsilon
 from privgmm.dashboard.shared.state import Settings
 from privgmm.data.datasets import Dataset
 from privgmm.learners.registry import LEARNERS, OFFERED
@@ -23,7 +19,7 @@ __all__ = ["choose_settings", "show_misfit"]
 
 
 def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerator) -> Settings:
-    """Draw the controls in their two places and give back what was chosen.
+    """Show the controls in their two places; return the settings.
 
     Parameters
     ----------
@@ -36,24 +32,22 @@ def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerat
     Raises
     ------
     InvalidInput
-        If what was chosen cannot be asked of so many rows.
+        If the settings contradict each other or the number of rows.
     """
     with more:
         name = st.selectbox(
             "Method",
-            registry.choices(),
-            index=registry.choices().index(DEFAULT_METHOD),
+            registry.names(),
+            index=registry.names().index(DEFAULT_METHOD),
             format_func=method_title,
             key="method",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help="\n\n".join(
-                f"**{method.title}**: {method.sentence}."
-                for method in map(registry.get, registry.choices())
+                f"**{method.title}**: {method.sentence}." for method in registry.all_methods()
             ),
         )
         method = registry.get(name)
-        is_open = _leaves_components_open(offered=method.can_choose_components)
+        is_open = _leaves_components_open(offered=method.publishes_sketch)
     with basics:
         epsilon = choose_epsilon("epsilon")
         k = _choose_components(is_open=is_open)
@@ -61,7 +55,6 @@ def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerat
         delta = choose_delta("delta")
         automatic = _choose_automatic()
         alpha, n_blocks = (None, None) if automatic else _choose_accuracy()
-        forgiving = automatic and method.takes_forgiving and choose_forgiving("forgiving")
         learner = _choose_learner()
         seed = _choose_noise()
     request = PlanRequest(
@@ -74,26 +67,23 @@ def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerat
         method=method.name,
         alpha=alpha,
         n_blocks=n_blocks,
-        forgiving=forgiving,
     )
     return Settings(dataset.fingerprint, dataset.name, request, seed, learner)
 
 
 def _leaves_components_open(*, offered: bool) -> bool:
-    """Whether the number of components is only the most to choose from."""
+    """Let the visitor leave the number of components open."""
     return offered and st.toggle(
         "Find the number of groups",
         key="auto_k",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="From the noisy sketch that is paid for once: every number up to the one you set is "
-        "tried, and the one that explains the sketch best for its size is taken. That costs no "
-        "budget. It takes a method that publishes a sketch.",
+        "tried, and the best one for its size is taken. That costs no budget.",
     )
 
 
 def _choose_components(*, is_open: bool) -> int:
-    """How many components to fit, or at most."""
+    """Let the visitor choose how many components to fit, or the most."""
     if is_open:
         k = st.number_input(
             "Groups, at most",
@@ -101,8 +91,7 @@ def _choose_components(*, is_open: bool) -> int:
             MOST_OFFERED,
             MOST_OFFERED,
             key="most_k",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help="How many components are tried. Many of them in many columns take their time.",
         )
     else:
@@ -112,31 +101,29 @@ def _choose_components(*, is_open: bool) -> int:
             8,
             2,
             key="k",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help="Components of the mixture: k, the paper's letter",
         )
     return int(k)
 
 
 def _choose_learner() -> str:
-    """What fits blocks, or all rows to compare: any will do for the promise."""
+    """Let the visitor choose the learner of blocks, and of all rows for comparison."""
     name = st.selectbox(
         "Learner",
         list(OFFERED),
         format_func=lambda name: LEARNERS[name].title,
         key="learner",
-        bind="query-params",
-        persist_state="session",
-        help="What fits each block, unless the method brings its own, and what fits all rows "
-        "without privacy, to compare. The promise is the same with any.\n\n"
+        **LINKED,
+        help="Fits each block, unless the method has its own learner, and fits all rows without "
+        "privacy, to compare. The promise is the same with any.\n\n"
         + "\n".join(f"- **{kind.title}**: {kind.good_at}" for kind in OFFERED.values()),
     )
     return str(name)
 
 
 def show_misfit(settings: Settings) -> None:
-    """If the learner cannot fit so many components: say so, with a click that helps."""
+    """Say that the learner cannot fit this number of components, with a click that helps."""
     most = settings.most_components
     if most is None:
         return
@@ -166,26 +153,17 @@ def _set(key: str, value: int | str) -> None:
 
 
 def _choose_noise() -> int | None:
-    """The seed of the noise; None for cryptographic noise."""
+    """Let the visitor choose a seed for the noise; None for cryptographic noise."""
     seeded = st.toggle(
         "Repeatable noise (no privacy)",
         key="seeded",
-        bind="query-params",
-        persist_state="session",
-        help="For teaching only: whoever knows the seed can subtract the noise. The record of a "
-        "seeded release says so.",
+        **LINKED,
+        help="For teaching only: a person who knows the seed can subtract the noise. The record of "
+        "a seeded release says so.",
     )
     if not seeded:
         return None
-    seed = st.number_input(
-        "Seed of the noise",
-        0,
-        10**9,
-        0,
-        key="noise_seed",
-        bind="query-params",
-        persist_state="session",
-    )
+    seed = st.number_input("Seed of the noise", 0, 10**9, 0, key="noise_seed", **LINKED)
     return int(seed)
 
 
@@ -194,17 +172,15 @@ def _choose_automatic() -> bool:
         "Choose α and t for me",
         value=True,
         key="auto",
-        bind="query-params",
-        persist_state="session",
-        help="The plan with the least expected error, worked out from the number of rows alone",
+        **LINKED,
+        help="The plan with the least expected error, computed from the number of rows alone",
     )
 
 
 def _choose_accuracy() -> tuple[float, int | None]:
-    """Accuracy target and number of blocks; None lets the method choose it."""
+    """Let the visitor choose alpha and the blocks; None leaves blocks to the method."""
     alpha = choose_alpha(
-        "alpha",
-        remark="A smaller one needs more rows. **Noise cloud** under the picture shows it.",
+        "alpha", remark="A smaller one needs more rows. **Noise cloud** under the picture shows it."
     )
     blocks = st.number_input(
         "Blocks t",
@@ -212,8 +188,7 @@ def _choose_accuracy() -> tuple[float, int | None]:
         100_000,
         None,
         key="t",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         placeholder="chosen for you",
         help="The rows are dealt into t blocks, and each is fitted on its own. **Block fits** "
         "under the picture shows it: more blocks have fewer rows each, and their fits spread.",

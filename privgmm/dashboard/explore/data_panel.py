@@ -1,6 +1,6 @@
-"""The data: chips for a quick choice, and all details of generated and shipped rows.
+"""The choice of data: chips for a quick choice, and the details of demonstration data.
 
-Files that somebody uploads are in `upload`.
+Uploaded files are in `upload`.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import streamlit as st
 
 from privgmm.dashboard.explore.upload import choose_upload
-from privgmm.dashboard.shared.answers import SIZES
-from privgmm.dashboard.shared.chosen import Chosen
+from privgmm.dashboard.shared.answers import ROW_COUNTS
+from privgmm.dashboard.shared.chosen_data import ChosenData, load_demo
 from privgmm.dashboard.shared.format import problem_in_words
-from privgmm.dashboard.shared.made_up import loaded
+from privgmm.dashboard.shared.lessons import LINKED
 from privgmm.data.datasets import GENERATORS, sample_names
 from privgmm.errors import InvalidInput
 from privgmm.records.notebook import GeneratedRows, SampleRows
 
 __all__ = [
     "GENERATE",
-    "KINDS",
+    "MIXTURE_KINDS",
     "SAMPLE",
     "UPLOAD",
     "awaits_upload",
@@ -29,7 +29,7 @@ __all__ = [
 
 GENERATE, SAMPLE, UPLOAD = "Generate", "Sample", "Upload"
 _CHOSEN = "choose"
-KINDS = {
+MIXTURE_KINDS = {
     "well_separated": "Well separated",
     "overlapping": "Overlapping",
     "same_mean": "Same mean, different shapes",
@@ -45,7 +45,7 @@ _CHIPS: dict[str, dict[str, str | int]] = {
     "Old Faithful": {"source": SAMPLE, "sample": "old_faithful"},
     "Upload": {"source": UPLOAD},
 }
-"""What each chip sets, by the keys of the widgets."""
+"""Values that each chip sets, by the keys of the widgets."""
 
 _DEFAULTS: dict[str, str | int] = {
     "source": GENERATE,
@@ -54,10 +54,11 @@ _DEFAULTS: dict[str, str | int] = {
     "d": 2,
     "sample": sample_names()[0],
 }
+"""Values of the widgets before anything is chosen."""
 
 
 def choose_chip() -> None:
-    """The quick choice; a chip is marked while the details are what it sets."""
+    """Show the quick choice; a chip is marked while the details are what it sets."""
     st.session_state["chip"] = next(
         (
             name
@@ -71,24 +72,24 @@ def choose_chip() -> None:
         list(_CHIPS),
         key="chip",
         on_change=_take_chip,
-        help="People to try it on: made up, measured (eruptions of a geyser), or yours. More "
+        help="Data to try it on: generated, measured (eruptions of a geyser), or yours. More "
         "choices are under **Data**.",
     )
 
 
 def awaits_upload() -> bool:
-    """Whether rows are to be uploaded."""
+    """Whether the visitor is to upload rows."""
     return _now("source") == UPLOAD
 
 
 def _now(key: str) -> str | int:
-    """What a widget holds, or will hold at first: the address comes first then."""
+    """Return the value that a widget has, or will have: the address comes before its default."""
     if key in st.session_state:
         return st.session_state[key]  # type: ignore[no-any-return]
     said = st.query_params.get(key)
     if said is None:
         return _DEFAULTS[key]
-    written = {"kind": KINDS, "sample": {name: _titled(name) for name in sample_names()}}
+    written = {"kind": MIXTURE_KINDS, "sample": {name: _titled(name) for name in sample_names()}}
     for value, words in written.get(key, {}).items():
         if words == said:
             return value
@@ -110,21 +111,15 @@ def _take_chip() -> None:
 
 
 def choose_rows() -> None:
-    """How many rows to draw, where they are drawn; the details are in `choose_data`."""
+    """Let the visitor choose how many rows to generate; `choose_data` has the details."""
     if _now("source") not in (SAMPLE, UPLOAD):
         st.select_slider(
-            "Rows (people)",
-            SIZES,
-            3_000,
-            format_func=lambda n: f"{n:,}",
-            key="n",
-            bind="query-params",
-            persist_state="session",
+            "Rows (people)", ROW_COUNTS, 3_000, format_func=lambda n: f"{n:,}", key="n", **LINKED
         )
 
 
-def choose_data() -> Chosen | None:
-    """Draw the details and give back the chosen data, or None while there is none to show.
+def choose_data() -> ChosenData | None:
+    """Show the details; return the chosen data, or None while there are none.
 
     `choose_rows` comes before.
     """
@@ -135,8 +130,7 @@ def choose_data() -> Chosen | None:
         required=True,
         key="source",
         label_visibility="collapsed",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         width="stretch",
     )
     try:
@@ -150,14 +144,13 @@ def choose_data() -> Chosen | None:
         return None
 
 
-def _generate() -> Chosen:
+def _generate() -> ChosenData:
     kind = st.selectbox(
         "Kind of mixture",
         [*GENERATORS, _CHOSEN],
-        format_func=lambda name: KINDS.get(name, name),
+        format_func=lambda name: MIXTURE_KINDS.get(name, name),
         key="kind",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
     )
     left, right = st.columns(2)
     k = left.number_input(
@@ -166,14 +159,11 @@ def _generate() -> Chosen:
         8,
         2,
         key="true_k",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         on_change=_follow_k,
         help="How many Gaussians the rows are drawn from",
     )
-    d = right.number_input(
-        "Columns", 1, 10, 2, key="d", bind="query-params", persist_state="session"
-    )
+    d = right.number_input("Columns", 1, 10, 2, key="d", **LINKED)
     separation = 4.0
     if kind == _CHOSEN:
         separation = st.slider(
@@ -183,8 +173,7 @@ def _generate() -> Chosen:
             4.0,
             0.5,
             key="separation",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help="How many standard deviations apart the nearest two centres are",
         )
     n = st.session_state["n"]
@@ -194,35 +183,33 @@ def _generate() -> Chosen:
         10**9,
         1,
         key="data_seed",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="Another seed, another mixture. The privacy noise does not depend on it.",
     )
     rows = GeneratedRows(
         None if kind == _CHOSEN else str(kind), int(k), int(d), int(n), int(seed), float(separation)
     )
-    return Chosen(loaded(rows), rows)
+    return ChosenData(load_demo(rows), rows)
 
 
 def _follow_k() -> None:
-    """Fit as many components as are drawn, until told otherwise."""
+    """Fit as many components as are generated, until another number is chosen."""
     st.session_state["k"] = min(8, st.session_state["true_k"])
 
 
-def _sample() -> Chosen:
+def _sample() -> ChosenData:
     name = st.selectbox(
         "Sample",
         sample_names(),
         format_func=_titled,
         key="sample",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         on_change=_follow_sample,
     )
     rows = SampleRows(name)
-    dataset = loaded(rows)
+    dataset = load_demo(rows)
     st.caption(dataset.description + ".")
-    return Chosen(dataset, rows)
+    return ChosenData(dataset, rows)
 
 
 def _titled(name: str) -> str:
@@ -230,5 +217,5 @@ def _titled(name: str) -> str:
 
 
 def _follow_sample() -> None:
-    truth = loaded(SampleRows(st.session_state["sample"])).truth
+    truth = load_demo(SampleRows(st.session_state["sample"])).truth
     st.session_state["k"] = 2 if truth is None else truth.n_components

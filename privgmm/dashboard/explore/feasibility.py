@@ -1,10 +1,8 @@
-"""What is said before any budget is spent: the chance of a release, and what would help.
+"""The forecast before any budget is spent: the chance of a release, and what would help.
 
-For generated rows the chance is that of these very groups, overlap and all; for others it is that
-of well separated groups. A green light is a chance of 95 % or more.
-
-The answers come from `answers`, beside the page. What is not known yet is said to be under way,
-and a small fragment looks for it and redraws the page when it is there.
+For generated rows the chance allows for the overlap of their groups; for others it is that of well
+separated groups. A chance of 95 % or more gets a green light. The answers are computed in the
+background, and the page reruns when they arrive.
 """
 
 from __future__ import annotations
@@ -18,40 +16,43 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from privgmm.dashboard.shared.answers import (
-    SIZES,
+    ROW_COUNTS,
     Outlook,
     Remedies,
     answer_to,
+    blocks_of,
     chance_for,
     explained,
     remedies_for,
-    rows_needed,
+    rows_to_release,
 )
+from privgmm.dashboard.shared.background import is_known, still_open
 from privgmm.dashboard.shared.format import (
     count_in_words,
     method_title,
     problem_in_words,
     spreads_apart,
 )
-from privgmm.dashboard.shared.jobs import is_known, patience, still_open
+from privgmm.dashboard.shared.refresh import wait_briefly
 from privgmm.dashboard.shared.state import Settings
 from privgmm.data.datasets import Dataset, separation_of
-from privgmm.errors import InvalidInput
+from privgmm.errors import InvalidInput, Problem
 from privgmm.methods.method import PASS
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import Answer
 from privgmm.methods.request import PlanRequest
+from privgmm.stages.agreement.stage import Agreement
 
 __all__ = ["Feasibility", "feasibility_of", "show_chance", "show_plan", "show_remedies"]
 
 _HOPE = 0.05
-"""Below this chance a refusal is as good as certain."""
+"""By convention: a lower chance gets a red light."""
 
 _UP, _MORE, _AUTO = ":material/arrow_upward:", ":material/group_add:", ":material/auto_fix_high:"
 
 
 class _Fix(NamedTuple):
-    """One click that would help: which widgets to set to what."""
+    """One click that would help, by the values that it sets."""
 
     name: str
     label: str
@@ -68,20 +69,20 @@ class Feasibility:
     request : PlanRequest
     answer : Answer or None
         The plan, and why the rows are too few for it if they are.
-    problem : str
-        Why there is no plan, if that is settled.
+    problem : Problem or None
+        Why there is no plan, if that is known.
     needed : float or None
         Rows that a release takes.
     outlook : Outlook or None
         The chance of a release.
     remedies : Remedies or None
     pending : sequence of Future
-        Answers under way.
+        Answers still to come.
     """
 
     request: PlanRequest
     answer: Answer | None
-    problem: str
+    problem: Problem | None
     needed: float | None
     outlook: Outlook | None
     remedies: Remedies | None
@@ -89,30 +90,31 @@ class Feasibility:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan, if there is one by now."""
+        """The plan, if it is known by now."""
         return None if self.answer is None else self.answer.plan
 
     @property
     def chance(self) -> float | None:
-        """Of a release; None while that is open."""
+        """Of a release; None while it is not known."""
         if self.problem:
             return 0.0
         return None if self.outlook is None else self.outlook.chance
 
     @property
     def enough(self) -> bool | None:
-        """Whether a release is to be expected; None while that is open."""
+        """Whether a release is expected; None while it is not known."""
         return None if self.chance is None else self.chance >= PASS
 
     @property
     def blocked(self) -> str:
-        """Why it cannot even be tried; empty if it can."""
+        """Why the plan cannot run at all; empty if it can."""
         plan, n = self.plan, self.request.rows
         if plan is None:
-            return self.problem
+            return "" if self.problem is None else str(self.problem)
         if n >= plan.least_units:
             return ""
-        what = f"{plan.n_blocks:,} blocks need" if plan.votes else "this plan needs"
+        blocks = blocks_of(plan)
+        what = "this plan needs" if blocks is None else f"{blocks:,} blocks need"
         return (
             f"{what} at least {plan.least_units:,} rows, and there are {n:,}. Take fewer blocks, "
             "or let α and t be chosen for you"
@@ -122,13 +124,13 @@ class Feasibility:
 def feasibility_of(
     settings: Settings, dataset: Dataset, after: Future[Any] | None = None
 ) -> Feasibility:
-    """What is known by now; asks for the rest, of which only the plan comes before `after`."""
+    """Collect what is known by now; ask for the rest, all but the plan after `after`."""
     request = settings.request
-    # The newest question is served first: the plan matters most, then what would help.
-    counted = rows_needed(request, after)
+    # The newest question is served first, so the plan is asked last.
+    counted = rows_to_release(request, after)
     foreseen = chance_for(request, dataset.truth, settings.learner, after)
     planned = answer_to(request)
-    patience([planned])
+    wait_briefly([planned])
     answer, problem = _known(planned)
     needed, hopeless = _known(counted)
     outlook, _ = _known(foreseen)
@@ -141,23 +143,23 @@ def feasibility_of(
     return dataclasses.replace(first, remedies=remedies, pending=still_open([*asked, helping]))
 
 
-def _known(answer: Future[Any]) -> tuple[Any, str]:
-    """The answer and the reason why there is none, as far as they are there."""
+def _known(answer: Future[Any]) -> tuple[Any, Problem | None]:
+    """Return the answer and the reason why there is none, as far as they are known."""
     if not is_known(answer):
-        return None, ""
+        return None, None
     problem = answer.exception()
     if problem is None:
-        return answer.result(), ""
+        return answer.result(), None
     if isinstance(problem, InvalidInput):
-        return None, str(problem)
+        return None, problem.problem
     raise problem
 
 
 def show_chance(known: Feasibility, dataset: Dataset) -> None:
-    """The chance of a release and the rows it takes, in two short lines."""
+    """Show the chance of a release and the rows that it takes, in two short lines."""
     with st.container(key="chance", gap="xxsmall"):
         if known.chance is None:
-            st.markdown(":gray[:material/hourglass_top:] Working out the chance of a release…")
+            st.markdown(":gray[:material/hourglass_top:] Computing the chance of a release…")
             return
         if known.enough:
             light = ":green[:material/check_circle:]"
@@ -171,7 +173,7 @@ def show_chance(known: Feasibility, dataset: Dataset) -> None:
 
 
 def _about(chance: float) -> str:
-    """A forecast is never certain, nor known to a fraction of one per cent.
+    """Write a forecast, which is never certain nor exact to a fraction of one per cent.
 
     >>> _about(1.0), _about(0.734), _about(0.0)
     ('over 99%', '73%', 'under 1%')
@@ -180,7 +182,7 @@ def _about(chance: float) -> str:
 
 
 def _in_short(known: Feasibility, dataset: Dataset) -> str:
-    """Rows needed and rows there are, and what the plan counts on."""
+    """Compare the rows needed with those at hand; name what the plan assumes."""
     have = f"you have {known.request.rows:,}"
     if known.needed is None:
         words = f"{have[0].upper()}{have[1:]} rows."
@@ -188,11 +190,11 @@ def _in_short(known: Feasibility, dataset: Dataset) -> str:
         words = "No number of rows will do."
     else:
         words = f"Needs about {count_in_words(known.needed)} rows; {have}."
-    plan, truth = known.plan, dataset.truth
-    if plan is None or not plan.votes:
-        return words
-    apart = spreads_apart(plan.separation * plan.tau)
-    if apart > 0 and plan.agreement.n_components > 1:
+    truth, stages = dataset.truth, () if known.plan is None else known.plan.stages
+    for stage in stages:
+        if not isinstance(stage, Agreement) or stage.n_components == 1 or stage.separation == 0:
+            continue
+        apart = spreads_apart(stage.separation * stage.tau)
         words += f" Works if cluster centres are at least {apart:.1f} standard deviations apart"
         if truth is not None and truth.n_components > 1:
             words += f"; here they are {separation_of(truth):.1f} apart"
@@ -201,7 +203,7 @@ def _in_short(known: Feasibility, dataset: Dataset) -> str:
 
 
 def show_remedies(known: Feasibility, *, generated: bool) -> None:
-    """Where a release is not to be expected: why, and the clicks that would help."""
+    """Say why no release is expected, with the clicks that would help."""
     if known.enough is not False:
         return
     with st.container(key="feasibility"):
@@ -210,14 +212,14 @@ def show_remedies(known: Feasibility, *, generated: bool) -> None:
 
 
 def show_plan(known: Feasibility) -> None:
-    """The plan in words, on request."""
+    """Show the plan in words, on request."""
     with st.popover("Plan", icon=":material/description:", disabled=known.plan is None):
         if known.plan is not None:
             st.markdown(explained(known.plan).replace("\n", "\n\n"))
 
 
 def _short(known: Feasibility) -> str:
-    """Why a release is not to be expected."""
+    """Say why no release is expected."""
     n, epsilon = known.request.rows, known.request.epsilon
     if known.plan is not None and known.blocked:
         words = known.blocked
@@ -225,7 +227,7 @@ def _short(known: Feasibility) -> str:
     if known.needed is None:
         if known.pending:
             return f"At ε = {epsilon:g} your **{n:,}** rows are too few. Counting what it takes…"
-        shortage = "" if known.answer is None else known.answer.shortage
+        shortage = None if known.answer is None else known.answer.shortage
         return problem_in_words(known.problem or shortage or "A refusal is to be expected.")
     if math.isinf(known.needed):
         method = method_title(known.request.method)
@@ -234,7 +236,7 @@ def _short(known: Feasibility) -> str:
     if known.needed > n:
         return f"At ε = {epsilon:g} {needs}; you have **{n:,}**."
     if known.problem or known.answer is None or known.answer.shortage:
-        # the count is on a grid: at its very edge the planner may still find nothing
+        # rows are counted on a grid: at its edge the planner may still find nothing
         return f"At ε = {epsilon:g} your **{n:,}** rows are just too few."
     return (
         "The rows are enough for well separated groups, but these overlap too much for this "
@@ -248,15 +250,14 @@ def _show_fixes(known: Feasibility, *, generated: bool) -> None:
         epsilon = known.remedies.epsilon
         fixes.append(_Fix("epsilon", f"Raise ε to {epsilon:g}", _UP, {"epsilon": epsilon}))
     if generated and known.needed is not None:
-        enough = [n for n in SIZES if n >= known.needed and n > known.request.rows]
+        enough = [n for n in ROW_COUNTS if n >= known.needed and n > known.request.rows]
         if enough:
             fixes.append(_Fix("rows", f"Draw {enough[0]:,} rows", _MORE, {"n": enough[0]}))
     if known.remedies is not None and known.remedies.method is not None:
         name = known.remedies.method
-        label = f"Use {method_title(name)}"
-        if name == known.request.method:
-            label = "Allow for less" if known.request.forgiving else "Let the method choose"
-        plain = {"method": name, "auto": True, "forgiving": False}
+        same = name == known.request.method
+        label = "Let the method choose" if same else f"Use {method_title(name)}"
+        plain = {"method": name, "auto": True}
         fixes.append(_Fix("method", label, _AUTO, plain))
     if fixes:
         buttons = st.container(horizontal=True, key="remedies")
@@ -265,7 +266,7 @@ def _show_fixes(known: Feasibility, *, generated: bool) -> None:
                 fix.label, key=f"fix_{fix.name}", icon=fix.icon, on_click=_set, args=(fix.values,)
             )
     if known.problem and known.request.automatic:
-        st.caption("Or set α and t yourself (under More) to try all the same.")
+        st.caption("Or set α and t yourself (under More) to try anyway.")
     elif not fixes and not known.pending:
         st.caption(
             "No single change helps: combine more rows, a larger ε or fewer groups, let α and t be "
@@ -274,6 +275,6 @@ def _show_fixes(known: Feasibility, *, generated: bool) -> None:
 
 
 def _set(values: dict[str, Any]) -> None:
-    """Move the widgets: their keys are the names in the link."""
+    """Set widgets by their keys."""
     for key, value in values.items():
         st.session_state[key] = value

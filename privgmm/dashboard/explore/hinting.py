@@ -1,4 +1,4 @@
-"""Why the blocks disagree and what to try: words for the curator, after a refusal."""
+"""Show the curator, after a refusal, what stood in the way and what to try."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
+from privgmm.dashboard.shared.background import Job
 from privgmm.dashboard.shared.format import escaped
-from privgmm.dashboard.shared.jobs import Job
 from privgmm.errors import PrivGMMError
-from privgmm.release import Outcome
+from privgmm.releases import Outcome
 
 __all__ = ["show_hint"]
 
@@ -20,7 +20,7 @@ _HINT = "explore_hint"
 
 @dataclasses.dataclass(frozen=True)
 class _Hint:
-    """The search for a hint on one outcome. It takes seconds, so it is made beside the page."""
+    """A search for the hint on one outcome. It takes seconds, so it is done in the background."""
 
     outcome: Outcome
     job: Job[str | None]
@@ -35,15 +35,8 @@ def _found(outcome: Outcome) -> str | None:
 
 
 def show_hint(outcome: Outcome) -> list[Future[Any]]:
-    """After a refusal, what the fits tell the curator; gives back what is under way.
-
-    There is nothing to tell where no blocks were fitted, or where their fits have fewer components
-    than were asked for: those only look for where the rows lie.
-    """
-    plan = outcome.result.plan
-    if outcome.released or not plan.votes:
-        return []
-    if plan.agreement.n_components != plan.n_components:
+    """Show the hint after a refusal; return what is still to come."""
+    if outcome.released:
         return []
     kept = st.session_state.get(_HINT)
     if not (isinstance(kept, _Hint) and kept.outcome is outcome):
@@ -52,13 +45,13 @@ def show_hint(outcome: Outcome) -> list[Future[Any]]:
     if kept.job.finished and kept.job.result() is None:
         return []
     with st.container(border=True, key="hint"):
-        st.markdown("**:red[:material/lock: For the curator only]** · why the blocks disagree")
+        st.markdown("**:red[:material/lock: For the curator only]** · why nothing was released")
         if not kept.job.finished:
-            st.caption(":material/hourglass_top: Looking at the fits…")
+            st.caption(":material/hourglass_top: Looking for the reason…")
             return [kept.job.future]
         st.markdown(escaped(kept.job.result() or ""))
         st.caption(
-            "Read off the rows and the fits of the blocks: not private, not to be shared. Acting "
-            "on it is a choice made with the data, like any look at them."
+            "Computed from the rows without noise: confidential, not to be shared. Acting on it is "
+            "a choice made with the data, like any look at them."
         )
     return []

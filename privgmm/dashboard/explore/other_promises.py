@@ -1,4 +1,4 @@
-"""Below the picture of a rehearsal: what other promises would give, filled in as it is known."""
+"""Rehearsals with other promises, below the picture, filled in as they are known."""
 
 from __future__ import annotations
 
@@ -14,67 +14,68 @@ from privgmm.dashboard.explore.rehearsal import (
     CURVE_EPSILONS,
     PROMISES,
     Rehearsal,
-    Scene,
-    asked_ahead,
+    RehearsalSetup,
     neighbours,
+    prefetched,
 )
-from privgmm.dashboard.shared.answers import EPSILONS
-from privgmm.dashboard.shared.jobs import is_known, still_open
-from privgmm.dashboard.shared.made_up import loaded
+from privgmm.dashboard.shared.answers import EPSILON_STOPS
+from privgmm.dashboard.shared.background import is_known, still_open
+from privgmm.dashboard.shared.chosen_data import load_demo
 from privgmm.data.datasets import Dataset
-from privgmm.figures.promises import Tried, error_curve, promises_figure
+from privgmm.figures.promises import TriedEpsilon, error_curve, promises_figure
 
-__all__ = ["cloud", "rehearse_stops", "show_other_promises"]
+__all__ = ["noise_cloud", "rehearse_stops", "show_other_promises"]
 
 _FIRST_FEW = 3
+"""Rehearsals of the cloud that are shown before all are known, by convention."""
 
 
-def cloud(scene: Scene) -> tuple[list[Rehearsal], list[Future[Any]]]:
-    """Rehearsals of the same with other noise, and which others are worth waiting for."""
-    answers = asked_ahead(scene.seeded(scene.seed + seed) for seed in CLOUD_SEEDS)
+def noise_cloud(setup: RehearsalSetup) -> tuple[list[Rehearsal], list[Future[Any]]]:
+    """Return rehearsals with other noise that are known, and those worth waiting for."""
+    answers = prefetched(setup.seeded(setup.seed + seed) for seed in CLOUD_SEEDS)
     known = [answer.result() for answer in answers if is_known(answer)]
-    # they come one after the other: a picture of a few, and then one of all, are enough
+    # two more pictures, of a few and of all, are enough
     return known, still_open([answers[_FIRST_FEW], answers[-1]])
 
 
 def _wanted(here: float) -> list[float]:
-    """The epsilons to be seen below the picture, the most wanted first."""
+    """List the epsilons shown below the picture, the most wanted first."""
     return list(dict.fromkeys((*PROMISES, *neighbours(here), *CURVE_EPSILONS)))
 
 
-def rehearse_stops(scene: Scene) -> None:
-    """Ask for all stops of the slider: wherever it is drawn to, the answer is there.
+def rehearse_stops(setup: RehearsalSetup) -> None:
+    """Ask for all stops of the slider, so that its next position has an answer.
 
-    Before anything else is asked ahead, which then comes first.
+    This comes before other questions of low priority: the newest is served first.
     """
-    seen = _wanted(scene.request.epsilon)
-    asked_ahead(scene.at(epsilon) for epsilon in EPSILONS if epsilon not in seen)
+    seen = _wanted(setup.request.epsilon)
+    prefetched(setup.at(epsilon) for epsilon in EPSILON_STOPS if epsilon not in seen)
 
 
 def show_other_promises(rehearsal: Rehearsal, dataset: Dataset) -> list[Future[Any]]:
-    """The curve and the small pictures, as far as they are known; gives back what to wait for."""
-    here = rehearsal.scene.request.epsilon
-    others = [rehearsal.scene.at(epsilon) for epsilon in _wanted(here) if epsilon != here]
-    answers = asked_ahead(others)
+    """Show the curve and the small pictures as far as known; return what to wait for."""
+    here = rehearsal.setup.request.epsilon
+    others = [rehearsal.setup.at(epsilon) for epsilon in _wanted(here) if epsilon != here]
+    answers = prefetched(others)
     known = [rehearsal, *(answer.result() for answer in answers if is_known(answer))]
     _draw(tuple(known), dataset, missing=len(others) + 1 - len(known))
-    # first the small pictures, then the whole curve: the page is drawn twice, not ten times
+    # first the small pictures, then the whole curve: the page reruns twice, not ten times
     return still_open([answers[len(PROMISES) - 1], answers[-1]])
 
 
-def _tried(known: tuple[Rehearsal, ...]) -> dict[float, Tried]:
+def _tried(known: tuple[Rehearsal, ...]) -> dict[float, TriedEpsilon]:
     return {
-        one.scene.request.epsilon: Tried(one.scene.request.epsilon, one.error, one.private)
+        one.setup.request.epsilon: TriedEpsilon(one.setup.request.epsilon, one.error, one.private)
         for one in known
     }
 
 
 @functools.lru_cache(maxsize=32)
 def _shared_curve(known: tuple[Rehearsal, ...]) -> go.Figure:
-    """The curve with a dot at the first of them, made once for all visitors who see the same."""
+    """Draw the curve with a dot at the first rehearsal, once for all visitors."""
     return error_curve(
         list(_tried(known).values()),
-        here=known[0].scene.request.epsilon,
+        here=known[0].setup.request.epsilon,
         nonprivate=known[0].nonprivate_error,
         span=CURVE_EPSILONS,
         height=250,
@@ -104,18 +105,14 @@ def _draw(known: tuple[Rehearsal, ...], dataset: Dataset, *, missing: int) -> No
 
 @functools.lru_cache(maxsize=32)
 def _shared_promises(known: tuple[Rehearsal, ...]) -> go.Figure:
-    """The small pictures, made once for all visitors who see the same."""
-    scene, dataset = known[0].scene, loaded(known[0].scene.rows)
+    """Draw the small pictures, once for all visitors."""
+    setup, dataset = known[0].setup, load_demo(known[0].setup.rows)
     return promises_figure(
-        _ready(known),
-        dataset.thumbnail,
-        true=dataset.truth,
-        here=scene.request.epsilon,
-        height=235,
+        _ready(known), dataset.thumbnail, true=dataset.truth, here=setup.request.epsilon, height=235
     )
 
 
-def _ready(known: tuple[Rehearsal, ...]) -> list[Tried | float]:
+def _ready(known: tuple[Rehearsal, ...]) -> list[TriedEpsilon | float]:
     tried = _tried(known)
     return [tried.get(epsilon, epsilon) for epsilon in PROMISES]
 
@@ -128,19 +125,19 @@ def _show_promises(known: tuple[Rehearsal, ...], dataset: Dataset) -> None:
         _shared_promises(known),
         key="promises",
         config={"displayModeBar": False},
-        alt="The rows with the true and the private ellipses, for "
+        alt="The rows with the true and the released ellipses, for "
         + ", ".join(_promise_in_words(one) for one in _ready(known)),
     )
 
 
-def _promise_in_words(one: Tried | float) -> str:
-    if not isinstance(one, Tried):
+def _promise_in_words(one: TriedEpsilon | float) -> str:
+    if not isinstance(one, TriedEpsilon):
         return f"ε = {one:g} (not known yet)"
     return f"ε = {one.epsilon:g}" + (" (refused)" if one.private is None else "")
 
 
-def _in_words(tried: dict[float, Tried], rehearsal: Rehearsal) -> str:
-    """The curve for those who do not see it."""
+def _in_words(tried: dict[float, TriedEpsilon], rehearsal: Rehearsal) -> str:
+    """Describe the curve for those who do not see it."""
     words = [
         f"ε = {epsilon:g}: " + ("refused" if one.error is None else f"error {one.error:.3f}")
         for epsilon, one in sorted(tried.items())

@@ -12,7 +12,7 @@ from privgmm.budget import budget_warnings
 from privgmm.dashboard.explore.controls import choose_settings, show_misfit
 from privgmm.dashboard.explore.data_panel import (
     GENERATE,
-    KINDS,
+    MIXTURE_KINDS,
     SAMPLE,
     awaits_upload,
     choose_chip,
@@ -28,13 +28,19 @@ from privgmm.dashboard.explore.feasibility import (
 )
 from privgmm.dashboard.explore.hinting import show_hint
 from privgmm.dashboard.explore.other_promises import (
-    cloud,
+    noise_cloud,
     rehearse_stops,
     show_other_promises,
 )
-from privgmm.dashboard.explore.picture import BANDS, CLOUD, Drawn, layers, show_picture
+from privgmm.dashboard.explore.picture import BANDS, CLOUD, PictureContent, layers, show_picture
 from privgmm.dashboard.explore.possible_releases import cloud_of, show_ghosts
-from privgmm.dashboard.explore.rehearsal import Rehearsal, Scene, asked, scene_of, some_blocks
+from privgmm.dashboard.explore.rehearsal import (
+    Rehearsal,
+    RehearsalSetup,
+    rehearsal_of,
+    setup_of,
+    some_blocks,
+)
 from privgmm.dashboard.explore.release_job import collect, running, show_note, show_running, start
 from privgmm.dashboard.explore.result import nonprivate_of, show_sharing, show_table, show_verdict
 from privgmm.dashboard.explore.verdict import of_rehearsal, of_release, show_band, waiting
@@ -42,47 +48,41 @@ from privgmm.dashboard.ledger.page import show_spent
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import account_of
 from privgmm.dashboard.shared.answers import fewest_rows
-from privgmm.dashboard.shared.chosen import Chosen
+from privgmm.dashboard.shared.background import is_known, still_open
+from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
-from privgmm.dashboard.shared.jobs import (
-    is_known,
-    on_the_clock,
-    patience,
-    redraw,
-    still_open,
-    watch,
-)
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     Writer,
     controls_panel,
     current_lesson,
+    plainly,
     revealed,
     scene_line,
     show_link,
     written,
 )
-from privgmm.dashboard.shared.made_up import is_made_up
+from privgmm.dashboard.shared.refresh import refreshing_page, rerun, rerun_when_ready, wait_briefly
 from privgmm.data.datasets import Dataset
 from privgmm.errors import PrivGMMError
 from privgmm.learners.registry import LEARNERS
 from privgmm.methods import registry
 from privgmm.records.notebook import GeneratedRows
-from privgmm.release import Release
+from privgmm.releases import Release
 
 __all__ = ["page"]
 
 _SHELVES = ("Basics", "Data", "More")
 _AT_ONCE = 0.25
-"""Seconds to wait for a rehearsal, rather than draw the picture twice."""
+"""Seconds to wait for a rehearsal, rather than draw the picture twice: most take less."""
 _KEPT = "explore_rehearsed"
 _CLICKED = "explore_clicked"
 _REHEARSAL, _RELEASE = "Rehearsal of these settings", "Your last release"
 
 
-@on_the_clock
+@refreshing_page
 def page() -> None:
-    """Draw the page."""
+    """Render the page."""
     link = frame(
         "Learn clusters from people's data, reveal nobody",
         "Drag **ε** and watch what privacy costs. **Release** then draws the real noise, once.",
@@ -108,10 +108,10 @@ def page() -> None:
         settings = choose_settings(chosen.dataset, shelves["Basics"], shelves["More"])
         account = account_of(chosen)
     except PrivGMMError as problem:
-        # Without a promise that can be asked for, or an account, nothing may be released.
+        # Without valid settings or an account nothing may be released.
         with rest:
             st.error(problem_in_words(problem), icon=":material/error:")
-            show_picture(Drawn(chosen.dataset))
+            show_picture(PictureContent(chosen.dataset))
         return
     known = feasibility_of(settings, chosen.dataset, after=_begun(settings, chosen))
     with rail:
@@ -122,7 +122,7 @@ def page() -> None:
     with rest:
         scene_line(_scene(settings, chosen.dataset))
         _show_troubles(settings, chosen, known)
-        # In a container of its own what comes and goes does not push the rest about.
+        # In a container of its own, what appears here does not move the rest.
         with st.container(key="under_way"):
             if running() is not None:
                 show_running()
@@ -134,11 +134,11 @@ def page() -> None:
         foreign = [key for name, keys in _ONLY_FOR.items() if name != source for key in keys]
         show_link(written(_WRITERS, without=foreign))
     if pending:
-        watch(pending)
+        rerun_when_ready(pending)
 
 
 def _show_shelves() -> dict[str, DeltaGenerator]:
-    """The rail: three shelves of controls, one of them open; in a lesson, what it leaves."""
+    """Show three shelves of controls, one of them open; a lesson shows what it leaves."""
     lesson = current_lesson() is not None
     with controls_panel("rail", border=False), st.container(key="settings_rail"):
         shelf = st.segmented_control(
@@ -160,12 +160,12 @@ def _show_shelves() -> dict[str, DeltaGenerator]:
         }
 
 
-def _show_button(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:
-    """Release, and the plan in words beside it.
+def _show_button(settings: state.Settings, chosen: ChosenData, known: Feasibility) -> None:
+    """Show the buttons Release and Plan.
 
-    A click may come while the page is being drawn again. Streamlit then forgets what to call for
-    widgets that were not drawn yet, and it forgets a click if it draws anew before the button is
-    reached. So both are asked: the note that the call leaves, and the button itself.
+    A click may come while the page reruns. Streamlit then forgets the callbacks of widgets that
+    were not rendered yet, and it forgets a click if it reruns before the button is reached. So
+    both are checked: the note that the callback leaves, and the button itself.
     """
     impossible = bool(known.blocked) or settings.most_components is not None
     if st.session_state.pop(_CLICKED, False) and not impossible and running() is None:
@@ -180,12 +180,12 @@ def _show_button(settings: state.Settings, chosen: Chosen, known: Feasibility) -
         key="release",
         on_click=_note_click,
         width="stretch",
-        help="Draws the noise, once, and spends the budget: also if the answer is “refused”.",
+        help="Draws the noise, once, and spends the budget, also if the answer is “refused”.",
     )
     if clicked and not disabled:
         start(settings, chosen)
         # at once, so that the button cannot be pressed twice
-        redraw()
+        rerun()
     with buttons:
         show_plan(known)
 
@@ -194,8 +194,8 @@ def _note_click() -> None:
     st.session_state[_CLICKED] = True
 
 
-def _show_troubles(settings: state.Settings, chosen: Chosen, known: Feasibility) -> None:
-    """What stands against a release with these settings, and what would help."""
+def _show_troubles(settings: state.Settings, chosen: ChosenData, known: Feasibility) -> None:
+    """Show what prevents a release with these settings, and what would help."""
     if current_lesson() is None:
         show_remedies(known, generated=isinstance(chosen.rows, GeneratedRows))
     show_misfit(settings)
@@ -205,7 +205,7 @@ def _show_troubles(settings: state.Settings, chosen: Chosen, known: Feasibility)
 
 
 def _scene(settings: state.Settings, dataset: Dataset) -> str:
-    """What a lesson's link has set, in a line."""
+    """Describe a lesson's settings in a line."""
     noise = "fresh noise" if settings.seed is None else f"noise seed {settings.seed}"
     request = settings.request
     return (
@@ -216,28 +216,27 @@ def _scene(settings: state.Settings, dataset: Dataset) -> str:
     )
 
 
-def _begun(settings: state.Settings, chosen: Chosen) -> Future[Rehearsal] | None:
-    """The rehearsal that will be on screen: it takes longest, so it is asked for first."""
-    scene, last = _rehearsable(settings, chosen), state.shown()
-    if scene is None or not revealed():
+def _begun(settings: state.Settings, chosen: ChosenData) -> Future[Rehearsal] | None:
+    """Ask for the rehearsal that will be on screen: it takes longest, so it comes first."""
+    setup, last = _rehearsable(settings, chosen), state.shown()
+    if setup is None or not revealed():
         return None
     if last is not None and not settings.changes_since(last.settings):
         return None
-    return asked(scene)
+    return rehearsal_of(setup)
 
 
-def _rehearsable(settings: state.Settings, chosen: Chosen) -> Scene | None:
-    """What can be rehearsed: rows that are nobody's, with as many components as are learnt."""
-    rows = chosen.rows
-    if not is_made_up(rows) or settings.most_components is not None:
+def _rehearsable(settings: state.Settings, chosen: ChosenData) -> RehearsalSetup | None:
+    """Return the rehearsal to show: only of demonstration data that the learner can fit."""
+    if chosen.demo is None or settings.most_components is not None:
         return None
-    return scene_of(settings, rows)
+    return setup_of(settings, chosen.demo)
 
 
 def _show_results(
-    settings: state.Settings, chosen: Chosen, band: DeltaGenerator, below: DeltaGenerator
+    settings: state.Settings, chosen: ChosenData, band: DeltaGenerator, below: DeltaGenerator
 ) -> list[Future[Any]]:
-    """Verdict, picture and what belongs to them; gives back answers that are still under way."""
+    """Show verdict and picture; return answers that are still pending."""
     last = state.shown()
     if last is not None and last.settings.data != settings.data:
         st.info(
@@ -247,27 +246,27 @@ def _show_results(
         )
         last = None
     changes = [] if last is None else settings.changes_since(last.settings)
-    scene = _rehearsable(settings, chosen)
-    if last is not None and (not changes or scene is None or _prefers_release(changes)):
-        if changes and scene is None:
+    setup = _rehearsable(settings, chosen)
+    if last is not None and (not changes or setup is None or _prefers_release(changes)):
+        if changes and setup is None:
             st.warning(
                 f"This release belongs to earlier settings: {', '.join(changes)}. It stays spent.",
                 icon=":material/history:",
             )
         return _show_release(last, band)
-    if scene is not None and revealed():
-        return _show_rehearsal(scene, chosen.dataset, band, below)
+    if setup is not None and revealed():
+        return _show_rehearsal(setup, chosen.dataset, band, below)
     with band:
         lesson = current_lesson()
         first = lesson is not None and lesson.waits and not revealed()
         what = "Predict first" if first else "Press Release"
         show_band(waiting(what, "Nothing has been published"))
-    show_picture(Drawn(chosen.dataset))
+    show_picture(PictureContent(chosen.dataset))
     return []
 
 
 def _prefers_release(changes: list[str]) -> bool:
-    """Whether to look at the last release although the settings were changed since."""
+    """Let the visitor see the last release although settings were changed since."""
     seen = st.segmented_control(
         "On screen",
         (_REHEARSAL, _RELEASE),
@@ -284,42 +283,42 @@ def _prefers_release(changes: list[str]) -> bool:
 
 
 def _show_rehearsal(
-    scene: Scene, dataset: Dataset, band: DeltaGenerator, below: DeltaGenerator
+    setup: RehearsalSetup, dataset: Dataset, band: DeltaGenerator, below: DeltaGenerator
 ) -> list[Future[Any]]:
-    answer = asked(scene)
-    patience([answer], _AT_ONCE)
+    answer = rehearsal_of(setup)
+    wait_briefly([answer], _AT_ONCE)
     found: Rehearsal | None = answer.result() if is_known(answer) else None
     if found is None:
         with band:
             show_band(waiting("Rehearsing…", "Nothing is spent"))
         before = st.session_state.get(_KEPT)
-        # what was there stays until there is something new: nothing flickers
-        if isinstance(before, Rehearsal) and before.scene.rows == scene.rows:
-            show_picture(Drawn.of_rehearsals((before,)))
+        # the last picture stays until there is a new one: nothing flickers
+        if isinstance(before, Rehearsal) and before.setup.rows == setup.rows:
+            show_picture(PictureContent.of_rehearsals((before,)))
         else:
-            show_picture(Drawn(dataset))
+            show_picture(PictureContent(dataset))
         return [answer]
     st.session_state[_KEPT] = found
     with band:
         show_band(of_rehearsal(found, real=dataset.truth is None))
-    rehearse_stops(scene)
-    ghosts, pending = cloud(scene) if CLOUD in layers() and not found.problem else ([], [])
-    show_picture(Drawn.of_rehearsals((found, *ghosts)))
+    rehearse_stops(setup)
+    ghosts, pending = noise_cloud(setup) if CLOUD in layers() and not found.problem else ([], [])
+    show_picture(PictureContent.of_rehearsals((found, *ghosts)))
     with below:
         others = show_other_promises(found, dataset)
-    # they come after a release that is under way, and then the page is drawn anew in any case
+    # they come after a running release, when the page reruns in any case
     return pending if running() is not None else [*pending, *others]
 
 
 def _show_release(last: state.Shown, band: DeltaGenerator) -> list[Future[Any]]:
-    outcome, dataset = last.outcome, last.dataset
+    outcome, dataset = last.outcome, last.chosen.dataset
     result = outcome.result
     private = result.mixture if isinstance(result, Release) else None
     with band:
         show_band(of_release(last))
     possible = cloud_of(last)
     show_picture(
-        Drawn(
+        PictureContent(
             dataset,
             nonprivate_of(outcome),
             private,
@@ -338,7 +337,7 @@ def _show_release(last: state.Shown, band: DeltaGenerator) -> list[Future[Any]]:
 
 
 def _rows_by_method(last: state.Shown) -> tuple[dict[str, float], list[Future[Any]]]:
-    """Rows each method would take, as far as they are known, and what is still to come."""
+    """Return the rows each method would take, as far as known, and what is pending."""
     answers = {name: fewest_rows(last.settings.request, name) for name in registry.names()}
     known = {
         name: answer.result()
@@ -349,33 +348,15 @@ def _rows_by_method(last: state.Shown) -> tuple[dict[str, float], list[Future[An
 
 
 _WRITERS: dict[str, Writer] = {
-    "source": str,
-    "kind": lambda kind: KINDS[kind],
-    "true_k": str,
-    "d": str,
-    "separation": lambda value: f"{value:g}",
+    **plainly("source", "true_k", "d", "separation", "data_seed"),
+    "kind": lambda kind: MIXTURE_KINDS[kind],
     "n": lambda n: f"{n:,}",
-    "data_seed": str,
     "sample": lambda name: name.replace("_", " ").capitalize(),
     "method": method_title,
     "learner": lambda name: LEARNERS[name].title,
-    "auto_k": lambda on: str(on).lower(),
-    "most_k": str,
-    "k": str,
-    "epsilon": lambda value: f"{value:g}",
     "delta": number_in_words,
-    "auto": lambda on: str(on).lower(),
-    "forgiving": lambda on: str(on).lower(),
-    "alpha": lambda value: f"{value:g}",
-    "t": str,
-    "seeded": lambda on: str(on).lower(),
-    "noise_seed": str,
-    "layers": str,
-    "across": str,
-    "up": str,
+    **plainly("auto_k", "most_k", "k", "epsilon", "auto", "alpha", "t", "seeded", "noise_seed"),
+    **plainly("layers", "across", "up"),
 }
 
-_ONLY_FOR = {
-    GENERATE: {"kind", "true_k", "d", "separation", "n", "data_seed"},
-    SAMPLE: {"sample"},
-}
+_ONLY_FOR = {GENERATE: {"kind", "true_k", "d", "separation", "n", "data_seed"}, SAMPLE: {"sample"}}

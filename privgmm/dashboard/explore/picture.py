@@ -1,4 +1,4 @@
-"""The picture of Explore: rows, ellipses, and what may be laid over them."""
+"""The picture of Explore: rows, ellipses, and layers over them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.dashboard.explore.rehearsal import Rehearsal
-from privgmm.dashboard.shared.made_up import loaded
+from privgmm.dashboard.shared.chosen_data import load_demo
+from privgmm.dashboard.shared.lessons import LINKED
 from privgmm.data.datasets import Dataset
 from privgmm.figures.mixtures import (
     blocks_label,
@@ -24,7 +25,16 @@ from privgmm.figures.promises import pairs_figure
 from privgmm.mixture import Mixture
 from privgmm.stages.standard_errors import StandardErrors
 
-__all__ = ["BANDS", "BLOCK_FITS", "CLOUD", "LAYERS", "TIMES_TEN", "Drawn", "layers", "show_picture"]
+__all__ = [
+    "BANDS",
+    "BLOCK_FITS",
+    "CLOUD",
+    "LAYERS",
+    "TIMES_TEN",
+    "PictureContent",
+    "layers",
+    "show_picture",
+]
 
 BANDS, BLOCK_FITS, CLOUD, TIMES_TEN = (
     "Error bands",
@@ -34,12 +44,14 @@ BANDS, BLOCK_FITS, CLOUD, TIMES_TEN = (
 )
 LAYERS = (BANDS, BLOCK_FITS, CLOUD, TIMES_TEN)
 _EXAGGERATION = 10.0
+"""How much differences are stretched, as the name of the layer says."""
 _HEIGHT = 470
+"""Pixels: picture and verdict fit a laptop's screen."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
-    """What there is to draw.
+class PictureContent:
+    """What the picture shows.
 
     Parameters
     ----------
@@ -48,11 +60,11 @@ class Drawn:
     errors : StandardErrors, optional
         Of the private one.
     ghosts : tuple of Mixture
-        Releases that might have been.
+        Possible releases: the same with other noise.
     blocks : tuple of Mixture
         Fits of single blocks.
     rehearsals : tuple of Rehearsal
-        What all of it comes from, if it does: that on screen, and those that are its ghosts.
+        Where all of it comes from, if so: the one on screen, then its ghosts.
     """
 
     dataset: Dataset
@@ -64,11 +76,11 @@ class Drawn:
     rehearsals: tuple[Rehearsal, ...] = ()
 
     @classmethod
-    def of_rehearsals(cls, rehearsals: tuple[Rehearsal, ...]) -> Drawn:
-        """The first of them, and the others as its ghosts."""
+    def of_rehearsals(cls, rehearsals: tuple[Rehearsal, ...]) -> PictureContent:
+        """Show the first rehearsal, and the others as its ghosts."""
         shown, *others = rehearsals
         return cls(
-            loaded(shown.scene.rows),
+            load_demo(shown.setup.rows),
             shown.nonprivate,
             shown.private,
             shown.errors,
@@ -79,15 +91,15 @@ class Drawn:
 
 
 def layers() -> tuple[str, ...]:
-    """What is laid over the picture now, or will be: the address comes before the first drawing."""
+    """Return the layers over the picture: the address comes before the first render."""
     if "layers" in st.session_state:
         return tuple(st.session_state["layers"] or ())
     return tuple(st.query_params.get_all("layers")) or (BANDS,)
 
 
-def show_picture(drawn: Drawn) -> None:
-    """Draw it, with the choice of what is laid over it below."""
-    dataset = drawn.dataset
+def show_picture(content: PictureContent) -> None:
+    """Show the picture, with the choice of its layers below."""
+    dataset = content.dataset
     place = st.container()
     axes = _choose_axes(dataset)
     st.pills(
@@ -96,9 +108,8 @@ def show_picture(drawn: Drawn) -> None:
         selection_mode="multi",
         default=[BANDS],
         key="layers",
-        bind="query-params",
-        persist_state="session",
-        help=f"**{BANDS}**: two standard errors around the private mixture; they may be shared.\n\n"
+        **LINKED,
+        help=f"**{BANDS}**: two standard errors around the release; they may be shared.\n\n"
         f"**{BLOCK_FITS}**: what single blocks found. More blocks t means fewer rows per block, "
         "and the fits spread more widely.\n\n"
         f"**{CLOUD}**: the same rows with other noise. A smaller ε, or a larger α, widens it.\n\n"
@@ -106,9 +117,9 @@ def show_picture(drawn: Drawn) -> None:
         "mixture, drawn ten times too large.",
     )
     with place:
-        _draw(drawn, axes)
+        _draw(content, axes)
     if dataset.n_features > 2:
-        _show_pairs(drawn)
+        _show_pairs(content)
 
 
 def _choose_axes(dataset: Dataset) -> tuple[int, int]:
@@ -121,9 +132,9 @@ def _choose_axes(dataset: Dataset) -> tuple[int, int]:
     return (dataset.columns.index(first), dataset.columns.index(second))
 
 
-def _figure(drawn: Drawn, axes: tuple[int, int], shown: tuple[str, ...]) -> go.Figure:
-    dataset, private = drawn.dataset, drawn.private
-    reference = drawn.nonprivate if dataset.truth is None else dataset.truth
+def _figure(content: PictureContent, axes: tuple[int, int], shown: tuple[str, ...]) -> go.Figure:
+    dataset, private = content.dataset, content.private
+    reference = content.nonprivate if dataset.truth is None else dataset.truth
     stretched = (
         TIMES_TEN in shown
         and private is not None
@@ -135,11 +146,11 @@ def _figure(drawn: Drawn, axes: tuple[int, int], shown: tuple[str, ...]) -> go.F
     figure = mixtures_figure(
         dataset.thumbnail,
         true=dataset.truth,
-        nonprivate=drawn.nonprivate,
+        nonprivate=content.nonprivate,
         private=private,
-        errors=drawn.errors if BANDS in shown and not stretched else None,
-        ghosts=drawn.ghosts,
-        blocks=drawn.blocks if BLOCK_FITS in shown else (),
+        errors=content.errors if BANDS in shown and not stretched else None,
+        ghosts=content.ghosts,
+        blocks=content.blocks if BLOCK_FITS in shown else (),
         axes=axes,
         columns=dataset.columns,
         n_rows=dataset.n_rows,
@@ -164,58 +175,58 @@ def _figure(drawn: Drawn, axes: tuple[int, int], shown: tuple[str, ...]) -> go.F
 def _shared_figure(
     rehearsals: tuple[Rehearsal, ...], axes: tuple[int, int], shown: tuple[str, ...]
 ) -> go.Figure:
-    """The picture of rehearsals, made once for all visitors who see the same."""
-    return _figure(Drawn.of_rehearsals(rehearsals), axes, shown)
+    """Draw the picture of rehearsals, once for all visitors."""
+    return _figure(PictureContent.of_rehearsals(rehearsals), axes, shown)
 
 
-def _draw(drawn: Drawn, axes: tuple[int, int]) -> None:
-    dataset, shown = drawn.dataset, layers()
+def _draw(content: PictureContent, axes: tuple[int, int]) -> None:
+    dataset, shown = content.dataset, layers()
     figure = (
-        _shared_figure(drawn.rehearsals, axes, shown)
-        if drawn.rehearsals
-        else _figure(drawn, axes, shown)
+        _shared_figure(content.rehearsals, axes, shown)
+        if content.rehearsals
+        else _figure(content, axes, shown)
     )
     words = figure_alt_text(
         dataset.n_rows,
         true=dataset.truth,
-        nonprivate=drawn.nonprivate,
-        private=drawn.private,
+        nonprivate=content.nonprivate,
+        private=content.private,
         axes=axes,
         columns=dataset.columns,
     )
-    if drawn.ghosts:
-        words += f" {ghosts_label(len(drawn.ghosts))}, drawn faintly."
-    if BLOCK_FITS in shown and drawn.blocks:
-        words += f" {blocks_label(len(drawn.blocks))}, as thin ellipses."
+    if content.ghosts:
+        words += f" {ghosts_label(len(content.ghosts))}, drawn faintly."
+    if BLOCK_FITS in shown and content.blocks:
+        words += f" {blocks_label(len(content.blocks))}, as thin ellipses."
     st.plotly_chart(
         figure, key="picture", config={"displaylogo": False, "scrollZoom": False}, alt=words
     )
-    st.caption(_below(drawn, shown))
+    st.caption(_below(content, shown))
 
 
-def _below(drawn: Drawn, shown: Sequence[str]) -> str:
-    """What the picture is, and why something asked for is not in it."""
-    words = [":material/lock: For your eyes only: the picture shows rows."]
-    if drawn.dataset.n_features > 1:
+def _below(content: PictureContent, shown: Sequence[str]) -> str:
+    """Say what the picture shows, and why a chosen layer is missing."""
+    words = [":material/lock: Confidential: the picture shows rows."]
+    if content.dataset.n_features > 1:
         words.append("Ellipses lie at one and two standard deviations.")
-    if BLOCK_FITS in shown and not drawn.blocks:
+    if BLOCK_FITS in shown and not content.blocks:
         words.append("This plan has no blocks, or they have not been fitted yet.")
-    if BLOCK_FITS in shown and drawn.blocks and drawn.private is not None:
-        k = drawn.blocks[0].n_components
-        if k != drawn.private.n_components:
+    if BLOCK_FITS in shown and content.blocks and content.private is not None:
+        k = content.blocks[0].n_components
+        if k != content.private.n_components:
             words.append("Here blocks look for one Gaussian only: where the rows lie.")
     return " ".join(words)
 
 
-def _show_pairs(drawn: Drawn) -> None:
-    dataset = drawn.dataset
+def _show_pairs(content: PictureContent) -> None:
+    dataset = content.dataset
     st.markdown("**All pairs of columns**")
     st.plotly_chart(
         pairs_figure(
             dataset.thumbnail,
             true=dataset.truth,
-            nonprivate=drawn.nonprivate,
-            private=drawn.private,
+            nonprivate=content.nonprivate,
+            private=content.private,
             columns=dataset.columns,
         ),
         key="pairs",

@@ -1,8 +1,7 @@
-"""A cloud of releases that might have been: the same plan on made-up twins of the data.
+"""A cloud of possible releases: the same plan on generated twins of the data.
 
-Twins are drawn from a mixture that is public anyway, the released one or the truth of made-up
-rows, never from the rows themselves. So the cloud costs no budget, and one made from a release
-may be shared with it.
+Twins are drawn from a public mixture (the released one, or the truth behind generated rows), never
+from the rows. So the cloud costs no budget, and one made from a release may be shared with it.
 """
 
 from __future__ import annotations
@@ -17,24 +16,28 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.shared import state
+from privgmm.dashboard.shared.background import Job, JobCache, JobControl
+from privgmm.dashboard.shared.fair_queue import RELEASES, this_session
 from privgmm.dashboard.shared.format import problem_in_words
-from privgmm.dashboard.shared.jobs import HEAVY, Job, Once, Ticket, redraw, repaint, this_session
+from privgmm.dashboard.shared.refresh import refresh_part, rerun
 from privgmm.distances.parameters import dist_gmm
 from privgmm.learners.registry import make_learner
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.release import Outcome, Release, release
+from privgmm.releases import Outcome, Release, release
 
 __all__ = ["Cloud", "cloud_of", "public_mixture", "show_ghosts"]
 
 _CLOUD = "explore_cloud"
 _COUNTS = (10, 30, 100)
-_REDRAW = 10
+"""Numbers of twins offered: a hundred show the spread, ten are quick."""
+_RERUN_EVERY = 10
+"""Twins after which the page reruns: a tenth of the most."""
 
 
 @dataclasses.dataclass
 class Cloud:
-    """Twins tried so far, for one outcome.
+    """Releases from twins of the data, for one outcome.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ class Cloud:
         dist_GMM of each to the mixture its twin was drawn from.
     refused : int
     drawn : int
-        How many had been tried when the page was last drawn.
+        How many had been tried when the page was last rendered.
     job : Job or None
         None until it starts.
     """
@@ -62,64 +65,64 @@ class Cloud:
 
     @property
     def tried(self) -> int:
-        """Twins tried."""
+        """Number of twins tried."""
         return len(self.released) + self.refused
 
     @property
     def running(self) -> bool:
-        """Whether more are to come."""
+        """Whether more twins are to come."""
         return self.job is not None and not self.job.finished
 
 
 def public_mixture(shown: state.Shown) -> Mixture | None:
-    """The mixture to draw twins from: the truth if it is known, else what was released."""
-    if shown.dataset.truth is not None:
-        return shown.dataset.truth
+    """Return the mixture to draw twins from: the truth if known, else the release."""
+    if shown.chosen.dataset.truth is not None:
+        return shown.chosen.dataset.truth
     result = shown.outcome.result
     return result.mixture if isinstance(result, Release) else None
 
 
 def cloud_of(shown: state.Shown) -> Cloud | None:
-    """The cloud of this release, if there is one."""
+    """Return the cloud of this release, if there is one."""
     value = st.session_state.get(_CLOUD)
     return value if isinstance(value, Cloud) and value.outcome is shown.outcome else None
 
 
-TWINS = Once(most=2000)
-"""Results of twins: the same for every session that tries the same plan on the same mixture."""
+TWINS = JobCache(most=2000)
+"""Releases from twins, shared by sessions that try the same plan on the same mixture."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Trial:
-    """What decides how a twin fares, but for its number: public, all of it."""
+    """Everything that decides the releases from twins, all of it public."""
 
     model: Mixture
     plan: Plan
     learner: str
     n_rows: int
 
-    def result(self, number: int, owner: Hashable, ticket: Ticket) -> Mixture | None:
-        """What is released from a twin; None if that is refused. The seeds are fixed."""
+    def result(self, number: int, owner: Hashable, control: JobControl) -> Mixture | None:
+        """Release from one twin with fixed seeds; None if that is refused."""
 
         def progress(_done: int, _total: int) -> None:
-            ticket.step(0, 1, "")
+            control.step(0, 1, "")
 
         plan, model = self.plan, self.model
         learner = None if plan.chooses_components else make_learner(self.learner, plan.n_components)
         rows_seed, noise_seed = np.random.SeedSequence([6023, number]).generate_state(2)
-        with HEAVY.turn(owner, ticket):
+        with RELEASES.slot(owner, control):
             rows = model.sample(self.n_rows, rng=int(rows_seed))
             found = release(rows, plan, learner=learner, rng=int(noise_seed), progress=progress)
         return found.result.mixture if isinstance(found.result, Release) else None
 
 
-def _work(ticket: Ticket, cloud: Cloud, trial: _Trial, owner: Hashable) -> None:
-    """Release from twin after twin, taking turns with the other sessions."""
+def _work(control: JobControl, cloud: Cloud, trial: _Trial, owner: Hashable) -> None:
+    """Release from twin after twin, sharing slots with other sessions."""
     for number in range(cloud.wanted):
-        ticket.step(cloud.tried, cloud.wanted, f"{cloud.tried} of {cloud.wanted} twins")
+        control.step(cloud.tried, cloud.wanted, f"{cloud.tried} of {cloud.wanted} twins")
         asked = TWINS.ask((trial, number), functools.partial(trial.result, number, owner), 1.0)
         while not asked.finished:
-            ticket.step(cloud.tried, cloud.wanted, f"{cloud.tried} of {cloud.wanted} twins")
+            control.step(cloud.tried, cloud.wanted, f"{cloud.tried} of {cloud.wanted} twins")
             wait([asked.future], 0.1)
         mixture = asked.result()
         if mixture is None:
@@ -135,14 +138,14 @@ def _begin(shown: state.Shown, model: Mixture) -> None:
     if isinstance(earlier, Cloud) and earlier.job is not None:
         earlier.job.cancel()
     cloud = Cloud(shown.outcome, int(st.session_state["twins"]))
-    plan, n_rows = shown.outcome.result.plan, shown.dataset.n_rows
+    plan, n_rows = shown.outcome.result.plan, shown.chosen.dataset.n_rows
     trial = _Trial(model, plan, shown.settings.learner, n_rows)
     cloud.job = Job(functools.partial(_work, cloud=cloud, trial=trial, owner=this_session()))
     st.session_state[_CLOUD] = cloud
 
 
 def show_ghosts(shown: state.Shown) -> None:
-    """The panel: how many twins, start, progress, and what came of them."""
+    """Show the panel: number of twins, start, progress and summary."""
     model = public_mixture(shown)
     with st.container(border=True, key="ghosts"):
         st.markdown("**:material/blur_on: What else might have come out?**")
@@ -152,15 +155,16 @@ def show_ghosts(shown: state.Shown) -> None:
                 "themselves are not used for this."
             )
             return
-        origin = "the true mixture" if shown.dataset.truth is not None else "the released mixture"
+        dataset = shown.chosen.dataset
+        origin = "the released mixture" if dataset.truth is None else "the true mixture"
         st.caption(
-            f"The same plan, tried on made-up twins of your data: {shown.dataset.n_rows:,} rows "
-            f"each, drawn from {origin}. Costs no budget."
+            f"The same plan, tried on generated twins of your data: {dataset.n_rows:,} rows each, "
+            f"drawn from {origin}. Costs no budget."
         )
         cloud = cloud_of(shown)
         if cloud is not None and cloud.running:
             cloud.drawn = cloud.tried
-            repaint(functools.partial(_paint, cloud, st.empty()))
+            refresh_part(functools.partial(_paint, cloud, st.empty()))
         else:
             row = st.container(horizontal=True, vertical_alignment="center")
             row.segmented_control(
@@ -187,13 +191,13 @@ def show_ghosts(shown: state.Shown) -> None:
 
 
 def _paint(cloud: Cloud, place: DeltaGenerator) -> None:
-    """Progress and a way to stop; the page is redrawn with every tenth twin and at the end."""
-    if not cloud.running or cloud.tried >= cloud.drawn + _REDRAW:
-        redraw()
+    """Show progress and Stop; the page reruns with every tenth twin and at the end."""
+    if not cloud.running or cloud.tried >= cloud.drawn + _RERUN_EVERY:
+        rerun()
     if cloud.job is not None:
-        told = cloud.job.progress
+        progress = cloud.job.progress
         with place.container():
-            st.progress(told.share, text=told.text or "Starting…")
+            st.progress(progress.share, text=progress.text or "Starting…")
             st.button(
                 "Stop", key="ghosts_stop", icon=":material/cancel:", on_click=cloud.job.cancel
             )

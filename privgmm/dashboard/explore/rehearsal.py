@@ -1,12 +1,11 @@
-"""Rehearsals: the release that the settings on screen would make, tried on rows that are nobody's.
+"""Rehearsals: the release that the settings on screen would make, tried on demonstration data.
 
-A rehearsal runs the very code of a release, with noise from a seed, on generated rows or a shipped
-sample. Nothing is spent, because nobody's privacy is at stake, and nothing of it may be mistaken
-for a release: it never gets a receipt. It is never made from an uploaded file.
+A rehearsal runs the code of a release, with noise from a seed, on generated or bundled rows. No
+one's privacy is at stake, so nothing is spent, and it never gets a receipt. It is never made from
+an uploaded file.
 
-Equal rehearsals are worked out once for all sessions. Two boards share the work: one for what is on
-screen, and one for what may be asked next (other epsilons, other seeds), so that the first never
-waits for the second.
+Equal rehearsals are computed once for all sessions. Two pools of workers share one cache: one
+computes what is on screen, the other what may be asked next (other epsilons, other seeds).
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ import functools
 from collections.abc import Iterable
 from concurrent.futures import Future
 
-from privgmm.dashboard.shared.answers import BOARD, EPSILONS, is_hopeful
-from privgmm.dashboard.shared.jobs import HEAVY, Board
-from privgmm.dashboard.shared.made_up import MadeUp, loaded
+from privgmm.dashboard.shared.answers import EPSILON_STOPS, PLAN_POOL, expects_release
+from privgmm.dashboard.shared.background import WorkerPool
+from privgmm.dashboard.shared.chosen_data import DemoRows, load_demo
+from privgmm.dashboard.shared.fair_queue import RELEASES
 from privgmm.dashboard.shared.state import Settings
 from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import InvalidInput
@@ -29,53 +29,56 @@ from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import DEFAULT_LEARNER
-from privgmm.release import Outcome, Release, prepare
+from privgmm.releases import Outcome, Release, prepare
+from privgmm.stages.agreement.stage import AgreementView
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
-    "AHEAD",
     "CLOUD_SEEDS",
     "CURVE_EPSILONS",
-    "NOW",
+    "ON_SCREEN",
+    "PREFETCH",
     "PROMISES",
     "Rehearsal",
-    "Scene",
-    "asked",
-    "asked_ahead",
+    "RehearsalSetup",
     "neighbours",
-    "scene_of",
+    "prefetched",
+    "rehearsal_of",
+    "setup_of",
     "some_blocks",
 ]
 
-NOW = Board(workers=1, waiting=4)
-"""What is on screen."""
+ON_SCREEN = WorkerPool(workers=1, waiting=4)
+"""Computes what is on screen. Only the last few questions matter: a slider moves on."""
 
 PROMISES = (0.3, 1.0, 3.0, 10.0)
 """The epsilons of the four small pictures."""
 
 CURVE_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
-"""Where the curve of errors is worked out, besides where one is."""
+"""The epsilons of the curve of errors, besides the current one."""
 
 CLOUD_SEEDS = tuple(range(1, 13))
-"""Other seeds, which show how far the noise reaches."""
+"""Other seeds of the noise cloud: twelve show how far the noise reaches."""
 
-_ONE_PAGE = len(EPSILONS) + len(CURVE_EPSILONS) + len(PROMISES) + len(CLOUD_SEEDS)
+_ONE_PAGE = len(EPSILON_STOPS) + len(CURVE_EPSILONS) + len(PROMISES) + len(CLOUD_SEEDS)
 
-AHEAD = Board(workers=1, waiting=2 * _ONE_PAGE, after=(HEAVY, NOW, BOARD))
-"""What may be asked next: with room for all that a page or two would ask.
+PREFETCH = WorkerPool(
+    workers=1, waiting=2 * _ONE_PAGE, behind=(RELEASES, ON_SCREEN, PLAN_POOL), cache=ON_SCREEN
+)
+"""Computes what may be asked next, with room for the questions of two pages.
 
-Whatever somebody waits for comes first.
+Everything that a visitor waits for comes first.
 """
 
 _HOPELESS = "no plan is expected to release from so few rows"
 
 _MOST_BLOCKS = 40
-"""So many fits of blocks are kept to be drawn."""
+"""Fits of blocks that are kept for the picture: more would cover each other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Scene:
-    """What a rehearsal is of.
+class RehearsalSetup:
+    """Everything that decides a rehearsal.
 
     Parameters
     ----------
@@ -86,23 +89,23 @@ class Scene:
         Draws the noise.
     """
 
-    rows: MadeUp
+    rows: DemoRows
     request: PlanRequest
     learner: str
     seed: int
 
-    def at(self, epsilon: float) -> Scene:
-        """The same at another epsilon."""
+    def at(self, epsilon: float) -> RehearsalSetup:
+        """Return this setup at another epsilon."""
         return dataclasses.replace(self, request=self.request.but(epsilon=epsilon))
 
-    def seeded(self, seed: int) -> Scene:
-        """The same with other noise."""
+    def seeded(self, seed: int) -> RehearsalSetup:
+        """Return this setup with other noise."""
         return dataclasses.replace(self, seed=seed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Rehearsal:
-    """What came of it. It holds no rows.
+    """The result of a rehearsal. It holds no rows.
 
     Parameters
     ----------
@@ -123,7 +126,7 @@ class Rehearsal:
         Fits of some blocks; none where no blocks voted.
     """
 
-    scene: Scene
+    setup: RehearsalSetup
     problem: str
     plan: Plan | None = None
     private: Mixture | None = None
@@ -139,69 +142,68 @@ class Rehearsal:
         return self.private is not None
 
 
-def scene_of(settings: Settings, rows: MadeUp) -> Scene:
-    """The rehearsal that belongs to the settings on screen; unseeded ones take seed 0."""
-    return Scene(rows, settings.request, settings.learner, settings.seed or 0)
+def setup_of(settings: Settings, rows: DemoRows) -> RehearsalSetup:
+    """Return the rehearsal of the settings on screen; without a seed the noise has seed 0."""
+    return RehearsalSetup(rows, settings.request, settings.learner, settings.seed or 0)
 
 
-def asked(scene: Scene) -> Future[Rehearsal]:
-    """The rehearsal on screen, under way or ready."""
-    return NOW.ask(scene, lambda: _rehearsed(scene))
+def rehearsal_of(setup: RehearsalSetup) -> Future[Rehearsal]:
+    """Ask for the rehearsal on screen."""
+    return ON_SCREEN.ask(setup, lambda: _rehearsed(setup))
 
 
-def asked_ahead(scenes: Iterable[Scene]) -> list[Future[Rehearsal]]:
-    """Others, the most wanted first."""
-    # the board serves the newest question first
-    found = [AHEAD.ask(scene, functools.partial(_rehearsed, scene)) for scene in [*scenes][::-1]]
+def prefetched(setups: Iterable[RehearsalSetup]) -> list[Future[Rehearsal]]:
+    """Ask for rehearsals with low priority, the most wanted first."""
+    # a pool serves the newest question first
+    found = [PREFETCH.ask(setup, functools.partial(_rehearsed, setup)) for setup in [*setups][::-1]]
     return found[::-1]
 
 
 def neighbours(epsilon: float) -> list[float]:
-    """The next stops of the slider to either side."""
-    place = EPSILONS.index(epsilon) if epsilon in EPSILONS else None
+    """Return the next stops of the slider on both sides."""
+    place = EPSILON_STOPS.index(epsilon) if epsilon in EPSILON_STOPS else None
     if place is None:
         return []
-    return [EPSILONS[i] for i in (place - 1, place + 1) if 0 <= i < len(EPSILONS)]
+    return [EPSILON_STOPS[i] for i in (place - 1, place + 1) if 0 <= i < len(EPSILON_STOPS)]
 
 
-@functools.lru_cache(maxsize=512)
-def _rehearsed(scene: Scene) -> Rehearsal:
-    """Run it; remembered, so that neither board does what the other has done."""
+def _rehearsed(setup: RehearsalSetup) -> Rehearsal:
+    """Run a rehearsal."""
     try:
-        if not is_hopeful(scene.request):
-            return _without_plan(scene, _HOPELESS)
-        plan = plan_for(scene.request).plan
+        if not expects_release(setup.request):
+            return _without_plan(setup, _HOPELESS)
+        plan = plan_for(setup.request).plan
         outcome = prepare(
-            loaded(scene.rows).rows,
+            load_demo(setup.rows).rows,
             plan,
             learner=None
             if plan.chooses_components
-            else make_learner(scene.learner, plan.n_components),
-            rng=scene.seed,
-            # a ledger of its own: nothing here may count as a spend of this process
+            else make_learner(setup.learner, plan.n_components),
+            rng=setup.seed,
+            # a ledger of its own: no rehearsal counts as a spend of this process
         ).draw(MemoryLedger())
     except InvalidInput as problem:
-        return _without_plan(scene, str(problem))
-    return _told(scene, outcome)
+        return _without_plan(setup, str(problem))
+    return _summary(setup, outcome)
 
 
-def _without_plan(scene: Scene, problem: str) -> Rehearsal:
-    k = scene.request.n_components
-    fit = None if scene.request.choose_components else _nonprivate(scene.rows, scene.learner, k)
+def _without_plan(setup: RehearsalSetup, problem: str) -> Rehearsal:
+    k = setup.request.n_components
+    fit = None if setup.request.choose_components else _nonprivate(setup.rows, setup.learner, k)
     return Rehearsal(
-        scene, problem, nonprivate=fit, nonprivate_error=_error(fit, _truth(scene.rows))
+        setup, problem, nonprivate=fit, nonprivate_error=_error(fit, _truth(setup.rows))
     )
 
 
-def _told(scene: Scene, outcome: Outcome) -> Rehearsal:
+def _summary(setup: RehearsalSetup, outcome: Outcome) -> Rehearsal:
     result = outcome.result
     private = result.mixture if isinstance(result, Release) else None
     k = result.plan.n_components if private is None else private.n_components
     chooses = result.plan.chooses_components
-    fit = _nonprivate(scene.rows, DEFAULT_LEARNER if chooses else scene.learner, k)
-    truth = _truth(scene.rows)
+    fit = _nonprivate(setup.rows, DEFAULT_LEARNER if chooses else setup.learner, k)
+    truth = _truth(setup.rows)
     return Rehearsal(
-        scene,
+        setup,
         "",
         result.plan,
         private,
@@ -214,15 +216,16 @@ def _told(scene: Scene, outcome: Outcome) -> Rehearsal:
 
 
 def some_blocks(outcome: Outcome) -> tuple[Mixture, ...]:
-    """Fits of some blocks, to be drawn; none where no blocks voted. NOT private."""
-    if not outcome.result.plan.votes:
-        return ()
-    fits = outcome.curator.fits
-    return tuple(fits[i] for i in range(len(fits)) if fits.ok[i])[:_MOST_BLOCKS]
+    """Return some block fits to draw; none if no blocks voted. CONFIDENTIAL."""
+    for view in outcome.curator.views:
+        if isinstance(view, AgreementView):
+            fits = view.fits
+            return tuple(fits[i] for i in range(len(fits)) if fits.ok[i])[:_MOST_BLOCKS]
+    return ()
 
 
-def _truth(rows: MadeUp) -> Mixture | None:
-    return loaded(rows).truth
+def _truth(rows: DemoRows) -> Mixture | None:
+    return load_demo(rows).truth
 
 
 def _error(mixture: Mixture | None, reference: Mixture | None) -> float | None:
@@ -234,7 +237,7 @@ def _error(mixture: Mixture | None, reference: Mixture | None) -> float | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _nonprivate(rows: MadeUp, learner: str, k: int) -> Mixture | None:
-    """The learner's fit to all rows, as a curator would see it; None if it finds none."""
-    batch = make_learner(learner, k).fit_blocks(loaded(rows).rows[None], rng=0)
+def _nonprivate(rows: DemoRows, learner: str, k: int) -> Mixture | None:
+    """Fit all rows without privacy; None if the learner finds no mixture."""
+    batch = make_learner(learner, k).fit_blocks(load_demo(rows).rows[None], rng=0)
     return batch[0] if batch.ok[0] else None

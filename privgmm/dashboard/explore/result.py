@@ -1,4 +1,4 @@
-"""What came out: the verdict in words, the components, and what may be shared."""
+"""The result of a release: the verdict in words, the components, and what may be shared."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from privgmm.dashboard.shared.answers import blocks_of
 from privgmm.dashboard.shared.format import (
     count_in_words,
+    escaped,
     method_title,
     number_in_words,
     times_short,
@@ -23,7 +25,7 @@ from privgmm.errors import PrivGMMError
 from privgmm.figures.mixtures import mixtures_figure
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import notebook, script
-from privgmm.release import Outcome, Refusal, Release
+from privgmm.releases import Outcome, Refusal, Release
 from privgmm.results import LIKE_A_VALUE
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.standard_errors import StandardErrors
@@ -39,12 +41,12 @@ __all__ = [
 ]
 
 _WEAK = 0.95
-"""Beyond this chance of a right guess, by epsilon and delta alone, a promise is called weak: about
-epsilon 3."""
+"""A promise is called weak if epsilon and delta alone allow a larger chance of a right guess. By
+convention: it is about epsilon 3."""
 
 
 def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -> None:
-    """The outcome in words and figures.
+    """Show the outcome in words.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
     dataset : Dataset
         The rows it was made from.
     needed : dict of str to float
-        Rows each method would need at the same budget, as far as that is known.
+        Rows that each method takes at the same budget, as far as known.
     """
     if isinstance(outcome.result, Release):
         _show_release(outcome.result)
@@ -60,8 +62,8 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
         _show_refusal(outcome.result, dataset, needed)
     if outcome.result.seeded:
         st.warning(
-            "The noise came from a seed, so whoever knows the seed can take it away again: "
-            "good for teaching, not for real people's data.",
+            "The noise came from a seed, so a person who knows the seed can subtract it: good for "
+            "teaching, not for real people's data.",
             icon=":material/warning:",
         )
 
@@ -69,8 +71,8 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
 def _show_release(result: Release) -> None:
     weak = result.budget.guess_ceiling > _WEAK
     st.success(
-        f"**Released.** The private mixture may be shared. Whether one {result.unit} was replaced, "
-        f"{result.attacker}."
+        "**Released.** The released mixture may be shared. Whether one "
+        f"{result.unit} was replaced, {result.attacker}."
         + (" Yet ε alone is a weak promise: choose a smaller one for real people." * weak),
         icon=":material/verified_user:",
     )
@@ -82,7 +84,7 @@ def _show_release(result: Release) -> None:
 
 
 def _show_misfit(result: Release) -> None:
-    """Where the method can tell: whether the rows look like such a mixture at all. Public."""
+    """Say whether the rows look like such a mixture, where the method can tell. Public."""
     if result.misfit is None:
         return
     k = result.mixture.n_components
@@ -106,7 +108,7 @@ def _show_misfit(result: Release) -> None:
 
 
 def _show_choice(result: Release) -> None:
-    """Where the number of components was left open: what was tried, and what was taken. Public."""
+    """Show which numbers of components were tried, if the number was left open. Public."""
     choice = result.choice
     if choice is None:
         return
@@ -142,15 +144,10 @@ def _show_choice(result: Release) -> None:
 def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -> None:
     plan = result.plan
     mine = result.rows_needed
-    why = (
-        f"The fits of the {plan.n_blocks:,} blocks do not agree closely enough for the noise to "
-        "hide any one row"
-        if plan.votes
-        else "No part of the data holds enough rows for the noise to hide any one of them"
-    )
     lines = [
-        f"**Refused: that is the guarantee at work.** {why}, so nothing about the mixture is said. "
-        "The answer “no” is itself private and may be shared; its budget is spent."
+        f"**Refused: that is the guarantee at work.** {escaped(result.why)} Nothing else about the "
+        "mixture is published. The answer “no” is differentially private and may be shared; its "
+        "budget is spent."
     ]
     if math.isfinite(mine):
         lines.append(
@@ -158,7 +155,7 @@ def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -
             f"**{count_in_words(mine)} rows**, {times_short(mine, dataset.n_rows)}."
         )
     else:
-        lines.append("With so few blocks this plan cannot be sure to pass, whatever the rows.")
+        lines.append("With so few blocks this plan cannot be sure to pass with any rows.")
     st.info("\n\n".join(lines), icon=":material/shield:")
     if needed:
         st.markdown("**What would pass, at the same ε and δ**")
@@ -175,14 +172,14 @@ def _show_refusal(result: Refusal, dataset: Dataset, needed: dict[str, float]) -
 
 
 def error_of(mixture: Mixture, truth: Mixture) -> float | None:
-    """dist_GMM to the truth, or None if the two have different numbers of components."""
+    """Compute dist_GMM to the truth; None if the numbers of components differ."""
     if mixture.n_components != truth.n_components:
         return None
     return float(dist_gmm(mixture, truth))
 
 
 def nonprivate_of(outcome: Outcome) -> Mixture | None:
-    """The non-private mixture, or None if no block could be fitted."""
+    """Fit all rows without privacy; None if the learner finds no mixture. CONFIDENTIAL."""
     try:
         return outcome.curator.nonprivate()
     except PrivGMMError:
@@ -195,18 +192,18 @@ def comparison_table(
     columns: tuple[str, ...],
     standard_errors: dict[str, StandardErrors] | None = None,
 ) -> pd.DataFrame:
-    """The components of several mixtures, those that match one below the other.
+    """List the components of several mixtures, matching ones below each other.
 
     Parameters
     ----------
     mixtures : dict of str to Mixture
-        By the name to show.
+        By their names on the page.
     reference : Mixture or None
-        What the components are matched to and their errors measured from.
+        Components are matched to it, and errors are measured from it.
     columns : tuple of str
         Names of the coordinates.
     standard_errors : dict of str to StandardErrors, optional
-        Of those mixtures whose errors are known: each number has a column ± beside it.
+        Of mixtures whose errors are known: each number then has a column ± after it.
     """
     lines: list[tuple[int, int, dict[str, Any]]] = []
     for rank, (name, mixture) in enumerate(mixtures.items()):
@@ -241,9 +238,9 @@ def comparison_table(
 
 
 def show_table(outcome: Outcome, dataset: Dataset, *, errors: bool = True) -> None:
-    """The components of every mixture there is, matched, marked with who may see them.
+    """Show the components of all mixtures, matched, marked with who may see them.
 
-    With `errors`, the standard errors of the private release beside its numbers, where known.
+    With `errors`, the numbers of the release have their standard errors, where known.
     """
     mixtures: dict[str, Mixture] = {}
     if dataset.truth is not None:
@@ -271,32 +268,32 @@ def show_table(outcome: Outcome, dataset: Dataset, *, errors: bool = True) -> No
     }
     st.markdown("**Components**")
     st.dataframe(table, hide_index=True, column_config=numbers, key="components", placeholder="–")
-    measured = "the true one" if dataset.truth is not None else "the non-private one"
+    measured = "the true one" if dataset.truth is not None else "the one without privacy"
     st.caption(
-        ":material/lock: Only the lines of the private release may be shared, without their "
+        ":material/lock: Only the lines of the release may be shared, without their "
         "errors. Error: difference in weight or exact total variation, whichever is larger, from "
         f"{measured}; the largest is dist\\_GMM."
     )
     if known:
         st.caption(
-            ":material/public: ± are standard errors of the private release, and may be shared. "
+            ":material/public: ± are standard errors of the release, and may be shared. "
             + known["Private release"].meaning
         )
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
-    """What may be shared about an outcome, as plain numbers for JSON."""
+    """Return what may be shared about an outcome, as plain values for JSON."""
     return outcome.result.to_dict()
 
 
 def show_sharing(shown: Shown) -> None:
-    """Two boxes: what may leave this machine, and what may not."""
-    outcome, dataset = shown.outcome, shown.dataset
+    """Show two boxes: what may be shared, and what is confidential."""
+    outcome, dataset = shown.outcome, shown.chosen.dataset
     left, right = st.container(key="sharing").columns(2)
     with left.container(border=True, height="stretch"):
         st.markdown("**:green[:material/public: May be shared]**")
         released = isinstance(outcome.result, Release)
-        what = "the private mixture" if released else "the answer “refused”"
+        what = "the released mixture" if released else "the answer “refused”"
         more = ""
         if isinstance(outcome.result, Release) and outcome.result.misfit is not None:
             more = "\n- whether such a mixture explains the rows"
@@ -332,22 +329,22 @@ def show_sharing(shown: Shown) -> None:
             )
         _show_code(shown, buttons)
     with right.container(border=True, height="stretch"):
-        st.markdown("**:red[:material/lock: Not to be shared]**")
+        st.markdown("**:red[:material/lock: Confidential: not to be shared]**")
         seen = (
             "the fits, distances and votes of the blocks"
-            if outcome.result.plan.votes
+            if blocks_of(outcome.result.plan) is not None
             else "counts and sums before their noise"
         )
         st.markdown(
-            "- the picture above: it shows rows\n- the non-private fit, and errors measured "
+            "- the picture above: it shows rows\n- the fit without privacy, and errors measured "
             f"with it\n- {seen}"
         )
         if dataset.truth is not None:
-            st.caption("These rows are made up, so here it is only practice.")
+            st.caption("These rows are generated, so here it is only practice.")
 
 
 def _show_code(shown: Shown, buttons: Any) -> None:
-    """The run as code: it holds no rows and no results."""
+    """Offer the run as code: it contains no rows and no results."""
     run = shown.run
     for label, name, write, mime in (
         ("Notebook", "privgmm-run.ipynb", notebook, "application/x-ipynb+json"),

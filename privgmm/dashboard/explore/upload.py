@@ -1,7 +1,7 @@
-"""A file that somebody uploads: which of its columns to take, and what to do about their gaps.
+"""An uploaded file: which of its columns to use, and what to do about their gaps.
 
-What is said of columns here (gaps, constants, numbers of rows) hangs on single cells: it is for the
-holder of the data. What a choice tells the public is said beside the choice.
+What the page says of columns (gaps, constants, numbers of rows) depends on single cells, so it is
+confidential. What a choice reveals to the public is said next to the choice.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from privgmm.dashboard.shared.chosen import Chosen
+from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.dashboard.shared.format import all_of, escaped
 from privgmm.data.datasets import Dataset, load_table
 from privgmm.data.fingerprint import file_fingerprint
-from privgmm.data.survey import Column, rows_with_gaps, survey
+from privgmm.data.survey import FileColumn, rows_with_gaps, survey
 from privgmm.data.tables import DROPPING, Layout, listed
 from privgmm.errors import InvalidInput
 from privgmm.records.notebook import FileRows
@@ -24,15 +24,17 @@ from privgmm.records.notebook import FileRows
 __all__ = ["choose_upload", "usual_columns", "why_left_out"]
 
 _UPLOAD_MB = 200
+"""By convention, as Streamlit's own limit: a few million rows."""
 _MAX_BYTES = _UPLOAD_MB * 2**20
 _MOST_COLUMNS = 5
+"""Columns used by default, by convention: more columns take many more rows."""
 _FIRST_LINES: dict[str, bool | None] = {
     "Names in words": None,
     "Names, numbers allowed": True,
     "A row of data": False,
 }
 _SEPARATORS = {
-    "What parts the names": None,
+    "What separates the names": None,
     "Comma": ",",
     "Semicolon": ";",
     "Tab": "\t",
@@ -45,13 +47,13 @@ _KEPT = "explore_upload"
 _WHERE = "CSV or Parquet, one row per person. It stays in this session, on this machine."
 
 
-def choose_upload() -> Chosen | None:
-    """Draw the details and give back what was chosen, or None while there is nothing."""
+def choose_upload() -> ChosenData | None:
+    """Show the details; return the chosen data, or None while there are none."""
     file = _file()
     if file is None:
         return None
-    # Reading and hashing 200 MB takes longer than a rerun may: each upload has a number of its
-    # own, so its content is looked at once.
+    # Reading and hashing 200 MB takes longer than a rerun may: each upload has an id, so its
+    # content is hashed once.
     digests: dict[str, str] = st.session_state.setdefault(_DIGESTS, {})
     if file.file_id not in digests:
         digests[file.file_id] = file_fingerprint(file.getvalue())
@@ -70,11 +72,11 @@ def choose_upload() -> Chosen | None:
     gone = rows_with_gaps([column for column in columns if column.name in chosen]) if drop else 0
     dropped = f", {gone:,} with gaps dropped" if gone else ""
     st.caption(f"Read {dataset.n_rows:,} rows{dropped}: {dataset.reading}.")
-    return Chosen(dataset, rows, digest)
+    return ChosenData(dataset, rows, digest)
 
 
 def _file() -> UploadedFile | None:
-    """The file, from now on or from before."""
+    """Return the uploaded file, or the one from before."""
     file = st.file_uploader(
         "A table of numbers",
         type=["csv", "tsv", "txt", "parquet", "gz"],
@@ -97,8 +99,8 @@ def _file() -> UploadedFile | None:
     return file
 
 
-def _choose_gaps(digest: str, gappy: Sequence[Column]) -> bool:
-    """Whether rows with gaps are dropped, so that columns with gaps can be taken."""
+def _choose_gaps(digest: str, gappy: Sequence[FileColumn]) -> bool:
+    """Let the visitor drop rows with gaps, so that columns with gaps can be used."""
     if not gappy:
         return False
     count = rows_with_gaps(gappy)
@@ -116,18 +118,18 @@ def _choose_gaps(digest: str, gappy: Sequence[Column]) -> bool:
         ],
         key=f"gaps_{digest}",
         persist_state="session",
-        help="Or fill gaps in before you upload, by a rule that looks at no other row: then "
-        "nothing is given away.",
+        help="Or fill gaps before you upload, by a rule that uses no other row: that reveals "
+        "nothing.",
     )
     return choice == drop
 
 
-def usual_columns(columns: Sequence[Column], *, drop: bool) -> list[str]:
-    """What is taken unless somebody says otherwise: what can be taken as it is, at most five.
+def usual_columns(columns: Sequence[FileColumn], *, drop: bool) -> list[str]:
+    """Return the default columns: at most five that can be used as they are.
 
     Parameters
     ----------
-    columns : sequence of Column
+    columns : sequence of FileColumn
     drop : bool
         Whether rows with gaps are dropped, so that columns with gaps count too.
     """
@@ -135,30 +137,29 @@ def usual_columns(columns: Sequence[Column], *, drop: bool) -> list[str]:
     return fit[:_MOST_COLUMNS]
 
 
-def why_left_out(columns: Sequence[Column]) -> list[str]:
-    """What is wrong with columns that are not taken by themselves, each reason with its names."""
-    reasons = {
-        "numbers rows or people": [c.name for c in columns if c.numbers_rows],
-        "is always the same": [c.name for c in columns if c.constant and not c.numbers_rows],
-        "mixes numbers and words": [c.name for c in columns if c.kind == "mixed"],
-        "holds no numbers": [c.name for c in columns if c.kind == "text"],
-        "is empty": [c.name for c in columns if c.kind == "empty"],
-    }
-    plural = {
-        "numbers rows or people": "number rows or people",
-        "is always the same": "are always the same",
-        "mixes numbers and words": "mix numbers and words",
-        "holds no numbers": "hold no numbers",
-        "is empty": "are empty",
-    }
+def why_left_out(columns: Sequence[FileColumn]) -> list[str]:
+    """Say why columns are not used by default, each reason with its columns."""
+    reasons = (
+        ("numbers rows or people", "number rows or people", [c for c in columns if c.numbers_rows]),
+        (
+            *("is always the same", "are always the same"),
+            [c for c in columns if c.constant and not c.numbers_rows],
+        ),
+        (
+            *("mixes numbers and words", "mix numbers and words"),
+            [c for c in columns if c.kind == "mixed"],
+        ),
+        ("holds no numbers", "hold no numbers", [c for c in columns if c.kind == "text"]),
+        ("is empty", "are empty", [c for c in columns if c.kind == "empty"]),
+    )
     return [
-        f"{listed(names)} {why if len(names) == 1 else plural[why]}"
-        for why, names in reasons.items()
-        if names
+        f"{listed([c.name for c in bad])} {one if len(bad) == 1 else many}"
+        for one, many, bad in reasons
+        if bad
     ]
 
 
-def _choose_columns(digest: str, columns: Sequence[Column], *, drop: bool) -> Sequence[str]:
+def _choose_columns(digest: str, columns: Sequence[FileColumn], *, drop: bool) -> Sequence[str]:
     chosen: Sequence[str] = st.multiselect(
         "Columns to use",
         [column.name for column in columns if drop or not column.gappy],
@@ -188,8 +189,8 @@ def _choose_columns(digest: str, columns: Sequence[Column], *, drop: bool) -> Se
     return chosen
 
 
-def _choose_whole(digest: str, columns: Sequence[Column]) -> Sequence[str]:
-    """Columns on a grid of whole numbers, as their holder knows; what is found is only a hint."""
+def _choose_whole(digest: str, columns: Sequence[FileColumn]) -> Sequence[str]:
+    """Let the visitor name columns of whole numbers; columns that look so get a hint."""
     whole: Sequence[str] = st.multiselect(
         "Recorded in whole numbers",
         [column.name for column in columns],
@@ -197,8 +198,8 @@ def _choose_whole(digest: str, columns: Sequence[Column]) -> Sequence[str]:
         persist_state="session",
         placeholder="None",
         help="Minutes, ages, counts: fits of blocks chase such values and disagree. Fresh noise "
-        "of up to one half undoes the rounding; it adds 1/12 to a variance and changes nothing in "
-        "the promise. Say what you know of how a column was recorded.",
+        "of up to one half undoes the rounding; it adds 1/12 to a variance and does not change the "
+        "promise. Say what you know of how a column was recorded.",
     )
     seen = [column.name for column in columns if column.whole and not column.numbers_rows]
     if missed := [name for name in seen if name not in whole]:
@@ -210,7 +211,7 @@ def _choose_whole(digest: str, columns: Sequence[Column]) -> Sequence[str]:
 
 
 def _layout(digest: str) -> Layout:
-    """How a CSV file is written: public, and never guessed from what single cells hold."""
+    """Let the visitor say how a CSV file is written: single cells do not decide it."""
     with st.expander("How the file is written", icon=":material/tune:"):
         st.caption(
             "For CSV. The first line is published as the names of the columns, so a line with "
@@ -228,27 +229,27 @@ def _layout(digest: str) -> Layout:
 
 
 def _seed(digest: str) -> int:
-    """Draws the noise that undoes rounding: one per file and session, and told to nobody.
+    """Draw the seed that undoes rounding: one per file and session, never shown.
 
-    The cache may forget rows that were read; with this they come back as they were. Here every row
-    is a person of its own, so nothing would be lost if somebody knew it.
+    The cache may evict rows; with this seed they are read again as they were. Every row is a person
+    here, so the seed would reveal nothing if it were known.
     """
     seeds: dict[str, int] = st.session_state.setdefault(_SEEDS, {})
     return seeds.setdefault(digest, secrets.randbits(64))
 
 
 def _forget() -> None:
-    """Whoever takes a file away wants it gone."""
+    """Forget the file when the visitor removes it."""
     st.session_state.pop(_KEPT, None)
 
 
-# The file is left out of the cache key on purpose: the digest of all of it stands for it. A key
-# made from a sample of the content would return stale rows after a small change.
+# The cache key holds a digest of the whole file instead of the file: Streamlit hashes large files
+# by sampling, and would return stale rows after a small change.
 
 
 @st.cache_data(max_entries=4, show_spinner="Reading the file…", scope="session")
-def _survey(digest: str, layout: Layout, _file: UploadedFile) -> tuple[Column, ...]:  # noqa: ARG001 - the cache key
-    """What the columns hold."""
+def _survey(digest: str, layout: Layout, _file: UploadedFile) -> tuple[FileColumn, ...]:  # noqa: ARG001 - the cache key
+    """Describe the columns."""
     columns = survey(_file.getvalue(), layout=layout, max_bytes=_MAX_BYTES)
     if all(column.kind in ("text", "empty") for column in columns):
         names = listed([column.name for column in columns])

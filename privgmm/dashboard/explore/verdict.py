@@ -1,4 +1,4 @@
-"""The band above the picture: what came out, what it hides, and how good it is, in one line."""
+"""The band above the picture: the outcome, how much it hides, and how good it is, in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from privgmm.dashboard.explore.result import error_of, nonprivate_of
 from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.state import Shown
 from privgmm.methods.plan import Plan
-from privgmm.release import Release
+from privgmm.releases import Release
 
 __all__ = ["Band", "Cell", "of_rehearsal", "of_release", "show_band", "waiting"]
 
@@ -31,19 +31,19 @@ class Cell:
     name : str
     value : str
     note : str
-    private : bool
-        Whether it is for the curator's eyes only.
+    confidential : bool
+        Whether only the curator may see it.
     """
 
     name: str
     value: str
     note: str = ""
-    private: bool = False
+    confidential: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Band:
-    """The verdict.
+    """The verdict in one line.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Band:
 
 
 def show_band(band: Band) -> None:
-    """Draw it; it is read aloud when it changes."""
+    """Show the band; screen readers announce changes."""
     cells = "".join(_cell(cell) for cell in band.cells)
     st.html(
         f'<div class="privgmm-band {band.tone}" role="status" aria-live="polite">'
@@ -72,7 +72,7 @@ def show_band(band: Band) -> None:
 
 
 def _cell(cell: Cell) -> str:
-    lock = " 🔒" if cell.private else ""
+    lock = " 🔒" if cell.confidential else ""
     return (
         f'<div class="cell"><div class="note">{html.escape(cell.name)}{lock}</div>'
         f'<div class="number">{html.escape(cell.value)}</div>'
@@ -81,12 +81,12 @@ def _cell(cell: Cell) -> str:
 
 
 def waiting(what: str, mark: str = "") -> Band:
-    """While there is nothing to judge."""
+    """Return the band to show before there is a verdict."""
     return Band("open", what, mark)
 
 
 def of_rehearsal(rehearsal: Rehearsal, *, real: bool) -> Band:
-    """The verdict on a rehearsal; `real` rows were measured, though nobody's secret."""
+    """Judge a rehearsal; `real` rows were measured, and their truth is not known."""
     if rehearsal.plan is None:
         cells = _errors(None, rehearsal.nonprivate_error, truth=not real)
         return Band("no", "No release", REHEARSED, cells)
@@ -98,8 +98,8 @@ def of_rehearsal(rehearsal: Rehearsal, *, real: bool) -> Band:
 
 
 def of_release(shown: Shown) -> Band:
-    """The verdict on a release that was made."""
-    outcome, truth = shown.outcome, shown.dataset.truth
+    """Judge a release."""
+    outcome, truth = shown.outcome, shown.chosen.dataset.truth
     result = outcome.result
     private = result.mixture if isinstance(result, Release) else None
     fit = nonprivate_of(outcome)
@@ -115,19 +115,19 @@ def of_release(shown: Shown) -> Band:
 
 
 def _guess(plan: Plan) -> Cell:
-    """What the noise that this plan draws leaves to an attacker."""
-    return Cell("Attacker's best guess", f"{_ceiling(plan):.0%} right", "a coin: 50% right")
+    """Say how well an attacker can guess, given the noise that this plan draws."""
+    return Cell("Attacker's best guess", f"{_ceiling(plan):.0%} right", "chance level: 50%")
 
 
 @functools.lru_cache(maxsize=256)
 def _ceiling(plan: Plan) -> float:
-    """Worked out once: a page that is drawn again must not price its plan again."""
+    """Price the plan once: a page that reruns must not do it again."""
     return plan.ceiling
 
 
 def _errors(error: float | None, without: float | None, *, truth: bool) -> list[Cell]:
     if not truth:
-        # real rows: nobody knows the truth, so the fit without privacy is the measure
+        # real rows: the truth is not known, so errors are measured from the fit without privacy
         if error is None:
             return []
         return [

@@ -1,11 +1,11 @@
-// A button that plays the frames of the picture beside it. The picture has buttons of its own, but
-// they are drawn shapes that no keyboard reaches: this one presses them. `data` holds the class of
-// the container of the picture, the labels of its two buttons, and the number of the visitor's last
-// step through the film: the picture starts by itself after such a step, never when the page is
-// opened, and never for those who ask for less motion.
+// A button that plays the frames of a picture. The picture has buttons of its own, but they are
+// drawn shapes that no keyboard reaches: this one presses them. `data` holds the class of the
+// picture's container, the labels of its two buttons, and the number of the visitor's last step:
+// the picture starts by itself after a step, never when the page is opened, and never for those who
+// ask for less motion.
 
-const WAIT = 100; // milliseconds between looks for a picture that is still being drawn
-const LOOKS = 80;
+const WAIT = 100; // milliseconds between two looks for a picture that is still being rendered
+const LOOKS = 80; // looks before giving up: 8 seconds in all
 
 const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 

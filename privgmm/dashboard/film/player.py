@@ -1,6 +1,6 @@
-"""A button that plays the frames of a picture in the browser, reached by keyboard as well.
+"""Play the frames of a picture in the browser, by a button that a keyboard reaches.
 
-See `player.js`. The server is not asked while a picture plays.
+See `player.js`. Nothing runs on the server while a picture plays.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ _COMPONENT = st.components.v2.component("privgmm_player", html=_HTML, css=_CSS, 
 
 
 def show_player(container: str, turn: int, *, key: str) -> None:
-    """Draw the button.
+    """Draw the button that plays a picture.
 
     Parameters
     ----------
     container : str
         The key of the container that holds the picture.
     turn : int
-        How often the visitor has stepped through the film; 0 when the page is opened. The picture
-        starts by itself when this is new, unless the visitor prefers less motion.
+        How many steps the visitor has gone; 0 when the page is opened. The picture starts by
+        itself when this is new, unless the visitor prefers less motion.
     key : str
+        Of the button itself.
     """
     _COMPONENT(
         key=key,

@@ -1,7 +1,7 @@
 """The page Ledger: what has been spent on a data set, what is left, and what proves it.
 
-Everything here is about budgets and plans, none of which depends on the rows: nothing on the page
-is secret, apart from the verdicts of releases that were not published.
+Everything here is about budgets and plans, none of which depends on the rows. So nothing on the
+page is confidential but the verdicts of releases that were not published.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import pandas as pd
 import streamlit as st
 
 from privgmm.budget import Budget, percent_at_most
-from privgmm.dashboard.shared.accounts import Account, accounts_to_show
+from privgmm.dashboard.shared.accounts import DataAccount, accounts_to_show
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
-from privgmm.dashboard.shared.jobs import on_the_clock
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import show_link
+from privgmm.dashboard.shared.refresh import refreshing_page
 from privgmm.dashboard.shared.sliders import DELTAS
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.figures.ledger import spending_alt_text, spending_figure
-from privgmm.ledger.history import Entry, History, Standing
+from privgmm.ledger.history import Entry, History, LedgerStanding
 from privgmm.methods import registry
 from privgmm.privacy.composition import added, total
 from privgmm.records.bundle import bundle_bytes
@@ -35,13 +35,14 @@ __all__ = ["page", "show_spent"]
 
 _PROBLEM = "ledger_problem"
 _ROUNDING = 1e-9
+"""Relative rounding error of sums of delta, by far."""
 
 _REFUSAL = """
 A refusal says that the blocks did not agree, or that there were too few rows. A single row can
-decide that. If refusals were free, somebody could ask again and again, and learn from the answers
+decide that. If refusals were free, someone could ask again and again, and learn from the answers
 *released* and *refused* whether you are in the data. So the answer itself is noisy and has a price,
 the same for both answers. It is written down **before** the noise is drawn. A release that was
-stopped half-way counts too: somebody may have seen its noise.
+stopped half-way counts too: someone may have seen its noise.
 """
 _TOTAL = """
 Each answer reveals a little, and this adds up. The simple rule adds all ε and all δ. But the worst
@@ -58,9 +59,9 @@ that is why people can rely on it.
 _ASKED = "ledger_cap_asked"
 
 
-@on_the_clock
+@refreshing_page
 def page() -> None:
-    """Draw the page."""
+    """Render the page."""
     link = frame(
         "What has been spent?",
         "Every answer about a data set costs privacy, and the costs add up. This is the account.",
@@ -90,7 +91,7 @@ def page() -> None:
         show_link({})
 
 
-def _choose() -> Account | None:
+def _choose() -> DataAccount | None:
     table = accounts_to_show()
     if len(table) < 2:
         return table[0] if table else None
@@ -103,8 +104,8 @@ def _choose() -> Account | None:
     return table[chosen]
 
 
-def _show(account: Account) -> None:
-    # Read once: another session may be charging the same account.
+def _show(account: DataAccount) -> None:
+    # Read once: another session may charge the same account meanwhile.
     history = account.ledger().history()
     entries, standing = history.entries, history.standing()
     st.markdown(f"**{escaped(account.name)}**")
@@ -113,7 +114,8 @@ def _show(account: Account) -> None:
         "whole file, and the same file meets it again after a reload, in another session and on "
         "the command line."
         if account.lasting
-        else "Made-up or shipped rows are nobody's: this account ends with the session."
+        else "Generated or bundled data: no one's privacy is at stake. This account ends with the "
+        "session."
     )
     if entries:
         _numbers(standing, history)
@@ -133,8 +135,8 @@ def _show(account: Account) -> None:
     _receipts(account, [entry.number for entry in entries])
 
 
-def _numbers(standing: Standing, history: History) -> None:
-    """All totals at one delta: the cap's, or without a cap the sum of all deltas."""
+def _numbers(standing: LedgerStanding, history: History) -> None:
+    """Show all totals at one delta: the cap's, or without a cap the sum of all deltas."""
     parts = added(history.spends)
     at = parts.delta if standing.cap is None else standing.cap.delta
     together = total(history.spends, at)
@@ -164,7 +166,7 @@ def _numbers(standing: Standing, history: History) -> None:
         boxes.metric(
             "Guessed right",
             f"≤ {percent_at_most(ceiling)}",
-            "a coin: 50%",
+            "chance level: 50%",
             delta_color="off",
             delta_arrow="off",
             help=f"From all answers together {standing.attacker}: proved from what each draws",
@@ -181,7 +183,9 @@ def _numbers(standing: Standing, history: History) -> None:
             help="One more release with this ε and δ certainly fits, however it is made. Many "
             "releases cost less together than their ε added up, so more may fit.",
         )
-        boxes.metric("More like the last", f"{standing.more or 0:,}", help="So many certainly fit")
+        boxes.metric(
+            "More like the last", f"{standing.more or 0:,}", help="This many certainly fit"
+        )
 
 
 def _when(text: str) -> str:
@@ -197,20 +201,20 @@ def _table(entries: Sequence[Entry]) -> pd.DataFrame:
             "ε": [float(f"{entry.budget.epsilon:.4g}") for entry in entries],
             "δ": [number_in_words(entry.budget.delta, 2) for entry in entries],
             "Method": [method_title(entry.method) for entry in entries],
-            "Noise": ["from a seed: not private" if e.seeded else "fresh" for e in entries],
+            "Noise": ["from a seed: no protection" if e.seeded else "fresh" for e in entries],
             "When": [_when(entry.intended) for entry in entries],
         }
     )
 
 
 def _explain_less(name: str) -> None:
-    """Why a method is charged less than it was given, where it is."""
-    if name in registry.choices() and (why := registry.get(name).spends_less):
+    """Explain why a method may be charged less than it was given."""
+    if name in registry.names() and (why := registry.get(name).spends_less):
         st.caption(f":material/info: **{method_title(name)}.** {why}")
 
 
-def _exports(account: Account, rows: list[dict[str, Any]], standing: Standing) -> None:
-    """What can be taken home: no fingerprint, and no number that counts other data sets."""
+def _exports(account: DataAccount, rows: list[dict[str, Any]], standing: LedgerStanding) -> None:
+    """Offer the ledger: without a fingerprint, and without numbers of other data sets."""
     plain = [
         {"number": i} | {k: v for k, v in row.items() if k not in ("number", "account")}
         for i, row in enumerate(rows, 1)
@@ -227,7 +231,7 @@ def _exports(account: Account, rows: list[dict[str, Any]], standing: Standing) -
     _download(line, "Ledger (JSON)", "privgmm-ledger.json", lambda: json.dumps(whole, indent=1))
 
 
-def _cap(account: Account, standing: Standing) -> None:
+def _cap(account: DataAccount, standing: LedgerStanding) -> None:
     with st.container(border=True, key="cap"):
         if problem := st.session_state.pop(_PROBLEM, None):
             st.error(problem_in_words(problem), icon=":material/error:")
@@ -265,11 +269,11 @@ def _budget(budget: Budget) -> str:
     return f"ε = {number_in_words(budget.epsilon)}, δ = {number_in_words(budget.delta)}"
 
 
-def _confirm(account: Account, cap: Budget) -> None:
-    """Whether it is meant: Enter in a field is pressed easily, and a cap stays for good."""
+def _confirm(account: DataAccount, cap: Budget) -> None:
+    """Ask for confirmation: Enter in a field is pressed easily, and a cap cannot be removed."""
     st.warning(
-        f"**Set the cap {_budget(cap)} for good?** It holds for everybody who uses these rows, and "
-        "nobody can raise or remove it.",
+        f"**Set the cap {_budget(cap)} for good?** It holds for everyone who uses these rows, and "
+        "no one can raise or remove it.",
         icon=":material/lock:",
     )
     spent = account.ledger().total(cap.delta)
@@ -290,7 +294,7 @@ def _confirm(account: Account, cap: Budget) -> None:
     buttons.button("Not now", key="cap_not", on_click=_forget_cap)
 
 
-def _ask_for_cap(account: Account) -> None:
+def _ask_for_cap(account: DataAccount) -> None:
     state = st.session_state
     cap = Budget(float(state["cap_epsilon"]), float(state["cap_delta"]))
     state[_ASKED] = account, cap
@@ -300,17 +304,17 @@ def _forget_cap() -> None:
     st.session_state.pop(_ASKED, None)
 
 
-def _set_cap(account: Account, cap: Budget) -> None:
+def _set_cap(account: DataAccount, cap: Budget) -> None:
     _forget_cap()
     try:
         account.ledger(cap=cap)
     except InvalidInput as problem:
-        # Somebody else set another one first.
-        st.session_state[_PROBLEM] = str(problem)
+        # Another session set another one first.
+        st.session_state[_PROBLEM] = problem.problem
 
 
-def _receipts(account: Account, numbers: list[int]) -> None:
-    """Receipts of this session; those of other sessions are with whoever made them."""
+def _receipts(account: DataAccount, numbers: list[int]) -> None:
+    """Offer the receipts of this session; other sessions have their own."""
     if not account.receipts:
         return
     with st.container(border=True, key="receipts"):
@@ -363,13 +367,13 @@ def _zipped(texts: dict[int, str]) -> bytes:
     return buffer.getvalue()
 
 
-def show_spent(account: Account) -> None:
-    """A line for Explore: what was spent on these rows, and what is left."""
+def show_spent(account: DataAccount) -> None:
+    """Say in a line what was spent on these rows, and what is left."""
     standing = account.ledger().standing()
     where = "" if account.lasting else " in this session"
     if standing.total is None:
         words = (
-            "Pressing it draws the noise, once, and spends the budget. Nothing has been spent on "
+            "Release draws the noise, once, and spends the budget. Nothing has been spent on "
             f"these rows{where}."
         )
     else:
@@ -380,7 +384,7 @@ def show_spent(account: Account) -> None:
             f"δ used: {number_in_words(standing.total.delta)}{where}. Refusals count too."
         )
         last = account.entries[-1].method
-        if last in registry.choices() and (why := registry.get(last).spends_less):
+        if last in registry.names() and (why := registry.get(last).spends_less):
             words += f" {method_title(last)}: {why[0].lower()}{why[1:]}"
     if standing.cap is not None:
         left = standing.remaining

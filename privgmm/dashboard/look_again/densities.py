@@ -1,13 +1,15 @@
-"""Densities read off the sketch: a picture of two columns, a curve of one, with their noise."""
+"""Densities computed from the sketch: a picture of two columns, a curve of one, their noise."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from privgmm.dashboard.look_again.looks import curve_of, image_of
-from privgmm.dashboard.look_again.scene import Scene, draw, offer, relabelled
+from privgmm.dashboard.look_again.looks import density_curve_of, density_image_of
+from privgmm.dashboard.look_again.scene import LookScene, draw, offer, relabelled
+from privgmm.dashboard.shared.background import is_known
 from privgmm.dashboard.shared.format import escaped, number_in_words
-from privgmm.dashboard.shared.jobs import is_known, patience, watch
+from privgmm.dashboard.shared.lessons import LINKED
+from privgmm.dashboard.shared.refresh import rerun_when_ready, wait_briefly
 from privgmm.figures.picture import curve_figure, image_figure, image_words, rows_figure
 from privgmm.stages.sketch.picture import DensityCurve, DensityImage
 from privgmm.stages.sketch.private_sketch import PrivateSketch
@@ -15,22 +17,22 @@ from privgmm.stages.sketch.private_sketch import PrivateSketch
 __all__ = ["show_one_column", "show_two_columns"]
 
 _SECONDS = 0.6
+"""How long the page waits for a density: on a quiet machine it takes less."""
 
 
-def show_two_columns(scene: Scene, sketch: PrivateSketch) -> None:
-    """The publishable picture of two columns."""
-    answer = image_of(sketch, scene.axes)
-    patience([answer], _SECONDS)
+def show_two_columns(scene: LookScene, sketch: PrivateSketch) -> None:
+    """Show the publishable picture of two columns."""
+    answer = density_image_of(sketch, scene.axes)
+    wait_briefly([answer], _SECONDS)
     if not is_known(answer):
         st.info("Drawing the density…", icon=":material/hourglass_top:")
-        watch([answer])
+        rerun_when_ready([answer])
         return
     image = answer.result()
     overlay = st.toggle(
         "Draw the fit over it",
         key="look_overlay",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="Ellipses at one and two standard deviations, and where each mean lies",
     )
     dark = st.context.theme.type == "dark"
@@ -52,12 +54,12 @@ def show_two_columns(scene: Scene, sketch: PrivateSketch) -> None:
         draw(relabelled(figure, {"mixture": scene.label}), key="look_image", alt=image_words(image))
     if curators is not None and scene.rows is not None:
         with curators:
-            st.markdown(":red-background[:material/lock: **NOT private: the rows**]")
+            st.markdown(":red-background[:material/lock: **Confidential: the rows**]")
             draw(
                 rows_figure(scene.rows, image, axes=scene.axes, height=460, dark=dark),
                 key="look_rows_image",
                 alt=f"Histogram of the real rows, {image.columns[0]} across and "
-                f"{image.columns[1]} up. Not private.",
+                f"{image.columns[1]} up. Confidential.",
             )
     _who_may_see(scene, f"{escaped(image.columns[0])} and {escaped(image.columns[1])}")
     _trust(image)
@@ -70,7 +72,7 @@ def show_two_columns(scene: Scene, sketch: PrivateSketch) -> None:
 
 
 def _trust(image: DensityImage) -> None:
-    """How large the noise is, in words."""
+    """Say how large the noise is."""
     across, up = (number_in_words(one, 2) for one in image.resolution)
     names = [escaped(name) for name in image.columns]
     st.markdown(
@@ -87,24 +89,17 @@ def _trust(image: DensityImage) -> None:
     )
 
 
-def show_one_column(scene: Scene, sketch: PrivateSketch) -> None:
-    """The density of any column, with its band."""
+def show_one_column(scene: LookScene, sketch: PrivateSketch) -> None:
+    """Show the density of any column, with its band."""
     column = 0
     if scene.paid.n_features > 1:
-        name = st.selectbox(
-            "Column",
-            scene.columns,
-            key="look_column",
-            bind="query-params",
-            persist_state="session",
-            width=260,
-        )
+        name = st.selectbox("Column", scene.columns, key="look_column", **LINKED, width=260)
         column = scene.columns.index(name)
-    answer = curve_of(sketch, column)
-    patience([answer], _SECONDS)
+    answer = density_curve_of(sketch, column)
+    wait_briefly([answer], _SECONDS)
     if not is_known(answer):
         st.info("Drawing the density…", icon=":material/hourglass_top:")
-        watch([answer])
+        rerun_when_ready([answer])
         return
     curve = answer.result()
     figure = curve_figure(curve, mixture=scene.mixture, axis=column, rows=scene.rows, height=420)
@@ -135,10 +130,10 @@ def _curve_words(curve: DensityCurve) -> str:
     )
 
 
-def _who_may_see(scene: Scene, what: str) -> None:
+def _who_may_see(scene: LookScene, what: str) -> None:
     if scene.with_rows:
         st.markdown(
-            ":red-background[:material/lock: **NOT private**] Grey is counted from the real rows, "
+            ":red-background[:material/lock: **Confidential**] Grey is counted from the real rows, "
             "for the curator alone. Orange may be published, and is all that the button gives."
         )
     else:

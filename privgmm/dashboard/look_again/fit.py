@@ -1,4 +1,4 @@
-"""The fit: its picture with bands, its components with their standard errors, and how many."""
+"""The fit: its picture with bands, its components with standard errors, and their number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.dashboard.explore.result import comparison_table
-from privgmm.dashboard.look_again.scene import Scene, components_in_words, draw, offer, relabelled
+from privgmm.dashboard.look_again.scene import (
+    LookScene,
+    components_in_words,
+    draw,
+    offer,
+    relabelled,
+)
 from privgmm.dashboard.shared.format import number_in_words, with_error
 from privgmm.figures.mixtures import BAND, PRIVATE, figure_alt_text, mixtures_figure
 from privgmm.figures.picture import path_figure
@@ -21,8 +27,8 @@ from privgmm.stages.sketch.fitting import MISFIT
 __all__ = ["component_table", "fit_record", "public_figure", "show_fit", "show_path"]
 
 
-def show_fit(scene: Scene) -> None:
-    """Ellipses and bands, the table below them, and what to take home."""
+def show_fit(scene: LookScene) -> None:
+    """Show ellipses and bands, the table below them, and what can be downloaded."""
     draw(_figure(scene), key="look_fit", alt=_alt(scene))
     _say_who_may_see(scene)
     st.markdown("**Components**")
@@ -35,10 +41,7 @@ def show_fit(scene: Scene) -> None:
         )
     line = st.container(horizontal=True)
     offer(
-        line,
-        "Mixture (JSON)",
-        "privgmm-fit.json",
-        lambda: json.dumps(fit_record(scene), indent=1),
+        line, "Mixture (JSON)", "privgmm-fit.json", lambda: json.dumps(fit_record(scene), indent=1)
     )
     offer(
         line,
@@ -49,10 +52,10 @@ def show_fit(scene: Scene) -> None:
     offer(line, "Picture (HTML)", "privgmm-fit.html", lambda: str(public_figure(scene).to_html()))
 
 
-def _say_who_may_see(scene: Scene) -> None:
+def _say_who_may_see(scene: LookScene) -> None:
     if scene.with_rows:
         st.markdown(
-            ":red-background[:material/lock: **NOT private**] The dots are real rows, for the "
+            ":red-background[:material/lock: **Confidential**] The dots are real rows, for the "
             "curator alone. The downloads below leave them out."
         )
     else:
@@ -60,7 +63,7 @@ def _say_who_may_see(scene: Scene) -> None:
         st.caption(f":material/public: May be published.{ends}")
 
 
-def _figure(scene: Scene) -> go.Figure:
+def _figure(scene: LookScene) -> go.Figure:
     held = scene.paid.dataset if scene.with_rows else None
     figure = mixtures_figure(
         None if held is None else held.thumbnail,
@@ -74,33 +77,33 @@ def _figure(scene: Scene) -> go.Figure:
     return relabelled(figure, {PRIVATE.label: scene.label})
 
 
-def public_figure(scene: Scene) -> go.Figure:
-    """The picture that may be published: no rows in it, whatever is on the page."""
+def public_figure(scene: LookScene) -> go.Figure:
+    """Draw the picture that may be published, without rows."""
     figure = mixtures_figure(
         private=scene.mixture, errors=scene.look.errors, axes=scene.axes, columns=scene.columns
     )
     return relabelled(figure, {PRIVATE.label: scene.label})
 
 
-def _alt(scene: Scene) -> str:
+def _alt(scene: LookScene) -> str:
     words = figure_alt_text(private=scene.mixture, axes=scene.axes, columns=scene.columns)
     words = words.replace(PRIVATE.label, "Fit")
     if scene.look.errors is not None:
         widest = float(np.max(scene.look.errors.means[:, list(scene.axes)]))
         words += f" {BAND} around each, for a mean at most {number_in_words(2 * widest, 2)}."
-    return words + (" Real rows behind it: not private." if scene.with_rows else "")
+    return words + (" Real rows behind it: confidential." if scene.with_rows else "")
 
 
-def component_table(scene: Scene) -> pd.DataFrame:
-    """One line for each component: every number, and its standard error in a column beside it."""
+def component_table(scene: LookScene) -> pd.DataFrame:
+    """List every number of each component, with its standard error in a column after it."""
     errors = scene.look.errors
     known = None if errors is None else {"fit": errors}
     table = comparison_table({"fit": scene.mixture}, None, scene.columns, known)
     return table.drop(columns=["mixture", "error"])
 
 
-def _readable(scene: Scene) -> pd.DataFrame:
-    """The same with number and error in one cell, to be read."""
+def _readable(scene: LookScene) -> pd.DataFrame:
+    """List the components with number and standard error in one cell."""
     table = component_table(scene)
     shown = {"component": table["component"].astype(str)}
     for name in table.columns:
@@ -118,8 +121,8 @@ def _readable(scene: Scene) -> pd.DataFrame:
     return pd.DataFrame(shown)
 
 
-def fit_record(scene: Scene) -> dict[str, Any]:
-    """The fit as plain numbers, as `privgmm fit --out` writes it; `privgmm sample` reads it."""
+def fit_record(scene: LookScene) -> dict[str, Any]:
+    """Return the fit as plain values, as `privgmm fit --out` writes it."""
     look, paid = scene.look, scene.paid
     return {
         "columns": list(scene.columns),
@@ -135,14 +138,14 @@ def fit_record(scene: Scene) -> dict[str, Any]:
 
 
 def show_path(choice: Choice, *, complete: bool) -> None:
-    """How well each number of components does, and which the criterion takes.
+    """Show how well each number of components does, and which the criterion takes.
 
     Parameters
     ----------
     choice : Choice
         What has been tried so far.
     complete : bool
-        Whether nothing more is under way.
+        Whether everything is known.
     """
     best = choice.n_components
     so_far = "" if complete else " so far"
@@ -160,8 +163,8 @@ def show_path(choice: Choice, *, complete: bool) -> None:
         + f". Chosen: {best}.",
     )
     st.caption(
-        ":material/public: May be published. The **misfit** says how badly so many components "
-        f"explain the rows; up to {MISFIT:g} it may be noise. "
+        ":material/public: May be published. The **misfit** says how badly this number of "
+        f"components explains the rows; up to {MISFIT:g} it may be noise. "
         + (
             "No number that was tried stays below that. "
             if enough is None

@@ -1,4 +1,4 @@
-"""Known values: what the fit says of the other columns where some are known."""
+"""Known values: what the fit says of the other columns, given some of them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from privgmm.dashboard.look_again.scene import Scene, draw, relabelled
+from privgmm.dashboard.look_again.scene import LookScene, draw, relabelled
 from privgmm.dashboard.shared.format import all_of, escaped, number_in_words, with_error
-from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
+from privgmm.dashboard.shared.lessons import LINKED, controls_panel, plainly, scene_line
 from privgmm.errors import InvalidInput
 from privgmm.figures.mixtures import PRIVATE, figure_alt_text, ghosts_label, mixtures_figure
 from privgmm.mixture import Mixture
 
-__all__ = ["WRITERS", "show_known_values", "spread_of"]
+__all__ = ["KNOWN_WRITERS", "show_known_values", "spread_of"]
 
 _MOST_COLUMNS = 20
+"""Columns whose known values are in the address: more than any table here has."""
 _REACH = 3.0
-WRITERS: dict[str, Writer] = {
-    "known": str,
-    **{f"given_{j}": lambda value: f"{value:.6g}" for j in range(_MOST_COLUMNS)},
-}
+"""Sliders reach this many standard deviations: nearly all rows lie within."""
+KNOWN_WRITERS = plainly("known", *(f"given_{j}" for j in range(_MOST_COLUMNS)))
 
 
 def spread_of(mixture: Mixture, column: int) -> tuple[float, float]:
-    """Mean and standard deviation of one column of a mixture."""
+    """Return mean and standard deviation of one column of a mixture."""
     means, variances = mixture.means[:, column], mixture.covariances[:, column, column]
     mean = float(mixture.weights @ means)
     return mean, math.sqrt(float(mixture.weights @ (variances + (means - mean) ** 2)))
 
 
-def show_known_values(scene: Scene) -> None:
-    """The controls, the picture of what follows, and the components as they are then."""
+def show_known_values(scene: LookScene) -> None:
+    """Show the controls, the conditional mixture, and its components."""
     if scene.paid.n_features == 1:
         st.info("There is only one column, so nothing is left to say once it is known.")
         return
@@ -72,23 +71,22 @@ def show_known_values(scene: Scene) -> None:
     )
 
 
-def _choose(scene: Scene) -> dict[int, float]:
-    """Which columns are known, and their values."""
+def _choose(scene: LookScene) -> dict[int, float]:
+    """Let the visitor choose which columns are known, and their values."""
     picked = st.multiselect(
         "What is known",
         scene.columns,
         default=[scene.columns[0]],
         max_selections=scene.paid.n_features - 1,
         key="known",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         width=420,
     )
     given = {}
     with st.container(horizontal=True):
         for name in picked:
             column = scene.columns.index(name)
-            # by what was released, so that the slider stays when the fit changes
+            # from what was released, so that the slider stays when the fit changes
             mean, deviation = spread_of(scene.paid.mixture, column)
             power = math.floor(math.log10(deviation / 10))
             step = 10.0**power
@@ -107,16 +105,15 @@ def _choose(scene: Scene) -> dict[int, float]:
                     step,
                     format=f"%.{max(0, -power)}f",
                     key=key,
-                    bind="query-params",
-                    persist_state="session",
+                    **LINKED,
                     width=320,
                 )
             )
     return given
 
 
-def _axes(scene: Scene, rest: list[int]) -> tuple[int, int]:
-    """Which two of the columns left over to draw: those in view, if they are among them."""
+def _axes(scene: LookScene, rest: list[int]) -> tuple[int, int]:
+    """Choose two of the other columns to draw: those in view, if they are among them."""
     seen = [rest.index(axis) for axis in scene.axes if axis in rest]
     others = [i for i in range(len(rest)) if i not in seen]
     first, second = (seen + others + [0, 0])[:2]
@@ -145,7 +142,7 @@ def _figure(
 
 
 def _table(then: Mixture, fit: Mixture, columns: tuple[str, ...]) -> pd.DataFrame:
-    """How the components share the rows now, and where they lie."""
+    """List the weights and means of the components, given the known values."""
     spread = np.sqrt(np.einsum("kii->ki", then.covariances))
     table = {
         "component": [str(j + 1) for j in range(then.n_components)],

@@ -1,7 +1,7 @@
-"""Questions about a sketch, answered beside the page: fits, the path of fits, densities.
+"""Questions about a sketch, answered in the background: fits, the path of fits, densities.
 
-Whatever two sessions ask about the same sketch is worked out once. Answers are plain values: the
-page never computes a fit itself. All of it is post-processing of what is public.
+What two sessions ask about the same sketch is computed once. Answers are plain values: the page
+never computes a fit itself. All of it is post-processing of what is public.
 """
 
 from __future__ import annotations
@@ -10,28 +10,38 @@ import dataclasses
 from concurrent.futures import Future
 
 from privgmm.dashboard.look_again.paid import Paid
-from privgmm.dashboard.shared.jobs import BOARD, is_known, still_open
+from privgmm.dashboard.shared.background import is_known, still_open
+from privgmm.dashboard.shared.refresh import PAGE_POOL
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice, Tried
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.picture import DensityCurve, DensityImage
 from privgmm.stages.sketch.private_sketch import EXPLAINED, PrivateSketch, Suggestion
-from privgmm.stages.sketch.structures import CovarianceType
 from privgmm.stages.standard_errors import StandardErrors
 
-__all__ = ["Look", "as_released", "choice_from", "curve_of", "image_of", "look_at", "path_of"]
+__all__ = [
+    "FreeLook",
+    "as_released",
+    "choice_from",
+    "density_curve_of",
+    "density_image_of",
+    "look_at",
+    "path_of",
+]
 
 _FEW_COLUMNS = 3
+"""Up to here every number of components is tried: a fit takes well below a second."""
 _PATIENCE = 2
+"""Numbers of components without improvement after which no more are tried, as in `choice`."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Look:
-    """One fit to a sketch, with everything that the page says about it. Public.
+class FreeLook:
+    """A fit to a sketch, with everything that the page says about it. Public.
 
     Parameters
     ----------
-    covariance_type : {"full", "tied", "diag", "spherical"}
+    covariance_type : str
     mixture : Mixture
     errors : StandardErrors or None
         Of the mixture.
@@ -47,7 +57,7 @@ class Look:
         Whether it is the mixture that was released, rather than another fit.
     """
 
-    covariance_type: CovarianceType
+    covariance_type: str
     mixture: Mixture
     errors: StandardErrors | None
     misfit: float | None
@@ -63,13 +73,13 @@ class Look:
 
     @property
     def explains(self) -> bool:
-        """Whether the rows are such a mixture, as far as is known."""
+        """Whether such a mixture explains the rows, as far as is known."""
         return self.misfit is None or self.misfit <= MISFIT
 
 
-def as_released(paid: Paid) -> Look:
-    """The released mixture itself, where there is no sketch to fit another to."""
-    return Look(
+def as_released(paid: Paid) -> FreeLook:
+    """Return the released mixture itself, if there is no sketch to fit another to."""
+    return FreeLook(
         paid.covariance_type,
         paid.mixture,
         paid.errors,
@@ -82,22 +92,22 @@ def as_released(paid: Paid) -> Look:
 
 
 def look_at(
-    paid: Paid, sketch: PrivateSketch, n_components: int, covariance_type: CovarianceType
-) -> Future[Look]:
-    """The fit of so many components of this type.
+    paid: Paid, sketch: PrivateSketch, n_components: int, covariance_type: str
+) -> Future[FreeLook]:
+    """Ask for the fit of a number of components and a covariance type.
 
-    What was released is shown as it was: the rest of its budget made it better than a fit to the
+    The released mixture is shown as it was: the rest of its budget made it better than a fit to the
     sketch alone, if it has more than three columns or does not explain the rows.
     """
     asked = (n_components, covariance_type)
     released = asked == (paid.mixture.n_components, paid.covariance_type)
-    return BOARD.ask(
+    return PAGE_POOL.ask(
         ("look", sketch, paid.mixture if released else None, *asked),
         lambda: (_released if released else _fitted)(paid, sketch, *asked),
     )
 
 
-def _released(paid: Paid, sketch: PrivateSketch, k: int, covariance_type: CovarianceType) -> Look:
+def _released(paid: Paid, sketch: PrivateSketch, k: int, covariance_type: str) -> FreeLook:
     plain = as_released(paid)
     if plain.explains:
         return dataclasses.replace(plain, verdict=EXPLAINED)
@@ -105,9 +115,9 @@ def _released(paid: Paid, sketch: PrivateSketch, k: int, covariance_type: Covari
     return dataclasses.replace(plain, verdict=fit.verdict, suggestion=fit.suggestion)
 
 
-def _fitted(_paid: Paid, sketch: PrivateSketch, k: int, covariance_type: CovarianceType) -> Look:
+def _fitted(_paid: Paid, sketch: PrivateSketch, k: int, covariance_type: str) -> FreeLook:
     fit = sketch.fit(k, covariance_type)
-    return Look(
+    return FreeLook(
         covariance_type,
         fit.mixture,
         fit.standard_errors,
@@ -119,13 +129,11 @@ def _fitted(_paid: Paid, sketch: PrivateSketch, k: int, covariance_type: Covaria
     )
 
 
-def path_of(
-    sketch: PrivateSketch, covariance_type: CovarianceType, n_components: int
-) -> list[Future[Tried]]:
-    """How well 1, 2, 3, .. components do, each as soon as it is known.
+def path_of(sketch: PrivateSketch, covariance_type: str, n_components: int) -> list[Future[Tried]]:
+    """Ask how well 1, 2, 3, … components do.
 
-    As far as is asked, and on until the choice between them is settled: the best explains the rows
-    and two more components did not help. With few columns all the way, which is quick.
+    It goes up to `n_components`, and on until the choice is settled: the best explains the rows and
+    two more components did not help. With few columns all numbers are tried, which is quick.
     """
 
     def ask(k: int) -> Future[Tried]:
@@ -133,10 +141,10 @@ def path_of(
             fit = sketch.fit(k, covariance_type)
             return Tried(k, float(fit.misfit), float(fit.criterion))
 
-        return BOARD.ask(("tried", sketch, covariance_type, k), work)
+        return PAGE_POOL.ask(("tried", sketch, covariance_type, k), work)
 
     most = MOST_OFFERED if sketch.n_features <= _FEW_COLUMNS else n_components
-    # the newest question is answered first: asked from the far end, 1 comes before 2
+    # the newest question is answered first, so the path is asked backwards
     path = [ask(k) for k in range(most, 0, -1)][::-1]
     while len(path) < MOST_OFFERED and not still_open(path) and not _is_settled(path):
         path.append(ask(len(path) + 1))
@@ -153,7 +161,7 @@ def _is_settled(path: list[Future[Tried]]) -> bool:
 
 
 def choice_from(path: list[Future[Tried]]) -> Choice | None:
-    """How many components the criterion takes, of those tried so far; None before the first."""
+    """Choose the number of components by the criterion; None before the first is known."""
     tried = []
     for answer in path:
         if not is_known(answer) or answer.exception() is not None:
@@ -162,11 +170,11 @@ def choice_from(path: list[Future[Tried]]) -> Choice | None:
     return Choice(max(MOST_OFFERED, len(tried)), tuple(tried)) if tried else None
 
 
-def image_of(sketch: PrivateSketch, axes: tuple[int, int]) -> Future[DensityImage]:
-    """The joint density of two columns."""
-    return BOARD.ask(("image", sketch, axes), lambda: sketch.image(axes))
+def density_image_of(sketch: PrivateSketch, axes: tuple[int, int]) -> Future[DensityImage]:
+    """Ask for the joint density of two columns."""
+    return PAGE_POOL.ask(("image", sketch, axes), lambda: sketch.image(axes))
 
 
-def curve_of(sketch: PrivateSketch, column: int) -> Future[DensityCurve]:
-    """The density of one column."""
-    return BOARD.ask(("curve", sketch, column), lambda: sketch.curve(column))
+def density_curve_of(sketch: PrivateSketch, column: int) -> Future[DensityCurve]:
+    """Ask for the density of one column."""
+    return PAGE_POOL.ask(("curve", sketch, column), lambda: sketch.curve(column))

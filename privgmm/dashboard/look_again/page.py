@@ -7,44 +7,41 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from privgmm.covariance_structures import covariance_structure, structure_names
 from privgmm.dashboard.look_again import known_values, synthetic_rows
 from privgmm.dashboard.look_again.densities import show_one_column, show_two_columns
 from privgmm.dashboard.look_again.fit import show_fit, show_path
 from privgmm.dashboard.look_again.known_values import show_known_values
-from privgmm.dashboard.look_again.looks import Look, as_released, choice_from, look_at, path_of
+from privgmm.dashboard.look_again.looks import FreeLook, as_released, choice_from, look_at, path_of
 from privgmm.dashboard.look_again.paid import Paid, choose_source, find_paid, show_paid
-from privgmm.dashboard.look_again.scene import Scene, components_in_words
+from privgmm.dashboard.look_again.scene import LookScene, components_in_words
 from privgmm.dashboard.look_again.synthetic_rows import show_synthetic_rows
+from privgmm.dashboard.shared.background import is_known, still_open
 from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
-from privgmm.dashboard.shared.jobs import is_known, on_the_clock, patience, still_open, watch
 from privgmm.dashboard.shared.layout import frame, slider_ends
 from privgmm.dashboard.shared.lessons import (
+    LINKED,
     Writer,
     controls_panel,
     current_lesson,
+    plainly,
     scene_line,
     show_link,
     written,
 )
+from privgmm.dashboard.shared.refresh import refreshing_page, rerun_when_ready, wait_briefly
 from privgmm.errors import PrivGMMError
 from privgmm.results import LIKE_A_VALUE
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.private_sketch import PrivateSketch
-from privgmm.stages.sketch.structures import CovarianceType
 
 __all__ = ["page"]
 
 _SECONDS = 0.6
-"""How long the page waits for a fit before it shows progress instead."""
+"""How long the page waits for a fit before it shows progress: most fits take less."""
 _SHOWN = "look_shown"
 
-_TYPES: dict[CovarianceType, tuple[str, str]] = {
-    "full": ("Full", "Every component has an ellipse of its own."),
-    "tied": ("Tied", "All components share one shape."),
-    "diag": ("Diag", "Ellipses lie along the axes: no correlation."),
-    "spherical": ("Spherical", "The same spread in every column."),
-}
 FIT, HOW_MANY, TWO, ONE = "Fit", "How many?", "Two columns", "One column"
 KNOWN, SYNTHETIC = "Known values", "Synthetic rows"
 
@@ -57,16 +54,16 @@ class Path(NamedTuple):
     choice : Choice or None
         Among those tried so far; None before the first.
     complete : bool
-        Whether no more are under way.
+        Whether all are known.
     """
 
     choice: Choice | None
     complete: bool
 
 
-@on_the_clock
+@refreshing_page
 def page() -> None:
-    """Draw the page."""
+    """Render the page."""
     link = frame(
         "Look again, for free",
         "**You have paid once; nothing on this page costs anything.** All of it is computed from "
@@ -92,7 +89,7 @@ def page() -> None:
 
 
 def _look(paid: Paid, controls: DeltaGenerator, picture: DeltaGenerator) -> None:
-    """Everything below the choice of a release."""
+    """Render everything below the choice of a release."""
     _follow(paid)
     with controls, controls_panel("look"):
         st.markdown("**2 · Look again**")
@@ -106,7 +103,7 @@ def _look(paid: Paid, controls: DeltaGenerator, picture: DeltaGenerator) -> None
             best.caption(f"As released: {components_in_words(paid.mixture.n_components)}.")
             with band:
                 _say_no_sketch(paid)
-            _show(view, Scene(paid, as_released(paid), axes, with_rows))
+            _show(view, LookScene(paid, as_released(paid), axes, with_rows))
             return
         k, kind = chosen
         with band:
@@ -121,13 +118,13 @@ def _look(paid: Paid, controls: DeltaGenerator, picture: DeltaGenerator) -> None
         with band:
             scene_line(_scene_in_words(paid, found))
             _show_verdict(found)
-        _show(view, Scene(paid, found, axes, with_rows), tried)
+        _show(view, LookScene(paid, found, axes, with_rows), tried)
     if not tried.complete:
-        watch(still_open(path))
+        rerun_when_ready(still_open(path))
 
 
 def _follow(paid: Paid) -> None:
-    """Begin at the number of components that was released, whenever it is another release."""
+    """Start at the number of components that was released, after another release."""
     earlier = st.session_state.get(_SHOWN)
     if earlier is not None and earlier != paid.mixture:
         for key in ("look_across", "look_up", "look_column", "known"):
@@ -137,79 +134,77 @@ def _follow(paid: Paid) -> None:
     st.session_state[_SHOWN] = paid.mixture
 
 
-def _choose_fit(paid: Paid) -> tuple[int, CovarianceType]:
+def _choose_fit(paid: Paid) -> tuple[int, str]:
     k = st.slider(
         "Components k",
         1,
         MOST_OFFERED,
         min(paid.mixture.n_components, MOST_OFFERED),
         key="look_k",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help=f"How many Gaussians to fit. {paid.mixture.n_components} were released; any other "
         "number is fitted to the same sketch.",
     )
     slider_ends("simpler", "finer")
-    kind: CovarianceType = st.segmented_control(
+    kind = st.segmented_control(
         "Shape",
-        list(_TYPES),
+        structure_names(),
         default=paid.covariance_type,
         required=True,
-        format_func=lambda name: _TYPES[name][0],
+        format_func=_title,
         key="look_type",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="What the covariances of the components may be, named as in scikit-learn",
     )
-    st.caption(_TYPES[kind][1])
+    st.caption(covariance_structure(kind).sentence)
     return int(k), kind
 
 
+def _title(covariance_type: str) -> str:
+    return covariance_structure(covariance_type).title
+
+
 def _choose_axes(paid: Paid) -> tuple[int, int]:
-    """The two columns in view."""
+    """Let the visitor choose the two columns in view."""
     names = paid.columns
     if paid.n_features < 3:
         return (0, 1) if paid.n_features == 2 else (0, 0)
     left, right = st.columns(2)
-    first = left.selectbox(
-        "Across", names, key="look_across", bind="query-params", persist_state="session"
-    )
+    first = left.selectbox("Across", names, key="look_across", **LINKED)
     others = [name for name in names if name != first]
-    second = right.selectbox(
-        "Up", others, key="look_up", bind="query-params", persist_state="session"
-    )
+    second = right.selectbox("Up", others, key="look_up", **LINKED)
     return names.index(first), names.index(second)
 
 
 def _choose_rows(paid: Paid) -> bool:
-    """Whether the curator wants the real rows in view."""
+    """Let the curator show the real rows."""
     if paid.dataset is None:
         return False
-    # not in the address: a link must not lay rows open
+    # not in the address: a link must not show rows
     return st.toggle(
         ":red[:material/lock:] Compare with the real rows",
         key="look_rows",
         persist_state="session",
-        help="For the curator alone: pictures with rows in them are NOT private. Nothing is "
-        "spent by looking, but what you see must not be shared."
-        + (" These rows are made up: here it is practice." if paid.dataset.truth else ""),
+        help="For the curator alone: pictures with rows in them are confidential. Looking spends "
+        "nothing, but what you see must not be shared."
+        + (" These rows are generated: here it is practice." if paid.dataset.truth else ""),
     )
 
 
-def _found(paid: Paid, sketch: PrivateSketch, k: int, kind: CovarianceType) -> Look | None:
-    """The fit that was asked for, or None and how far it is."""
+def _found(paid: Paid, sketch: PrivateSketch, k: int, kind: str) -> FreeLook | None:
+    """Return the fit that was asked for, or show its progress and return None."""
     path = path_of(sketch, kind, k)
-    patience(path[:k], _SECONDS)
+    wait_briefly(path[:k], _SECONDS)
     done = sum(is_known(answer) for answer in path[:k])
     if done < k:
         st.progress(done / k, text=f"Fitting: {done} of {components_in_words(k)}…")
-        watch(still_open(path[:k]))
+        rerun_when_ready(still_open(path[:k]))
         return None
     answer = look_at(paid, sketch, k, kind)
-    patience([answer], _SECONDS)
+    wait_briefly([answer], _SECONDS)
     if not is_known(answer):
-        st.progress(1.0, text="Seeing how well it explains the rows…")
-        watch([answer])
+        st.progress(1.0, text="Computing how well it explains the rows…")
+        rerun_when_ready([answer])
         return None
     problem = answer.exception()
     if isinstance(problem, PrivGMMError):
@@ -219,7 +214,7 @@ def _found(paid: Paid, sketch: PrivateSketch, k: int, kind: CovarianceType) -> L
 
 
 def _say_best(tried: Path, k: int) -> None:
-    """What the criterion would take, and a way there."""
+    """Say what the criterion would take, with a click that takes it."""
     choice = tried.choice
     if choice is None or not tried.complete:
         st.caption(":material/hourglass_top: Trying other numbers…")
@@ -235,19 +230,19 @@ def _say_best(tried: Path, k: int) -> None:
         )
 
 
-def _take(k: int, kind: CovarianceType | None) -> None:
+def _take(k: int, kind: str | None) -> None:
     st.session_state["look_k"] = k
     if kind is not None:
         st.session_state["look_type"] = kind
 
 
-def _show_verdict(look: Look) -> None:
-    """Whether such a mixture explains the rows, in words."""
+def _show_verdict(look: FreeLook) -> None:
+    """Say whether such a mixture explains the rows."""
     count = components_in_words(look.n_components)
     what = (
         count
         if look.covariance_type == "full"
-        else f"{count} ({_TYPES[look.covariance_type][0].lower()})"
+        else f"{count} ({_title(look.covariance_type).lower()})"
     )
     own = " This is the mixture that was released." if look.released else ""
     misfit = (
@@ -268,7 +263,7 @@ def _show_verdict(look: Look) -> None:
             more, kind = look.suggestion
             st.button(
                 f"Try {components_in_words(more)}"
-                + (f", {_TYPES[kind][0].lower()}" if kind != look.covariance_type else ""),
+                + (f", {_title(kind).lower()}" if kind != look.covariance_type else ""),
                 key="look_try",
                 icon=":material/arrow_forward:",
                 on_click=_take,
@@ -279,7 +274,7 @@ def _show_verdict(look: Look) -> None:
 
 
 def _plain(verdict: str) -> str:
-    """The verdict in the words of this page."""
+    """Put the verdict in the words of this page."""
     return verdict.replace("as `curve` and `image` give it", f"as *{TWO}* and *{ONE}* show it")
 
 
@@ -295,7 +290,7 @@ def _say_no_sketch(paid: Paid) -> None:
 
 
 def _choose_view(paid: Paid) -> str:
-    """What to see. In a lesson too: it is what there is to do."""
+    """Let the visitor choose a view, in a lesson too."""
     views = [FIT]
     if paid.sketch is not None:
         views += [HOW_MANY, *([TWO] if paid.n_features > 1 else []), ONE]
@@ -311,14 +306,13 @@ def _choose_view(paid: Paid) -> str:
             required=True,
             key="look_at",
             label_visibility="collapsed",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
         )
     return str(view)
 
 
-def _show(view: str, scene: Scene, tried: Path | None = None) -> None:
-    """The view."""
+def _show(view: str, scene: LookScene, tried: Path | None = None) -> None:
+    """Show a view."""
     sketch = scene.paid.sketch
     if view == HOW_MANY and tried is not None and tried.choice is not None:
         show_path(tried.choice, complete=tried.complete)
@@ -334,22 +328,17 @@ def _show(view: str, scene: Scene, tried: Path | None = None) -> None:
         show_fit(scene)
 
 
-def _scene_in_words(paid: Paid, look: Look) -> str:
-    """What a lesson's link has set, in a line."""
-    kind = _TYPES[look.covariance_type][0].lower()
+def _scene_in_words(paid: Paid, look: FreeLook) -> str:
+    """Describe a lesson's settings in a line."""
+    kind = _title(look.covariance_type).lower()
     title = escaped(paid.title[0].upper() + paid.title[1:])
     return f"{title}, {components_in_words(look.n_components)}, shape {kind}."
 
 
 _WRITERS: dict[str, Writer] = {
-    "look_from": str,
-    "look_k": str,
-    "look_type": lambda name: _TYPES[name][0],
-    "look_at": str,
-    "look_across": str,
-    "look_up": str,
-    "look_overlay": lambda on: str(on).lower(),
-    "look_column": str,
-    **known_values.WRITERS,
-    **synthetic_rows.WRITERS,
+    **plainly("look_from", "look_k", "look_at", "look_across", "look_up"),
+    **plainly("look_overlay", "look_column"),
+    "look_type": _title,
+    **known_values.KNOWN_WRITERS,
+    **synthetic_rows.SYNTHETIC_WRITERS,
 }

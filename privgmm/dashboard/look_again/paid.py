@@ -7,22 +7,21 @@ import functools
 import hashlib
 import json
 
-import numpy as np
 import streamlit as st
 
 from privgmm.budget import Budget
 from privgmm.dashboard.explore.release_job import collect, running, show_running
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.format import escaped, number_in_words, problem_in_words
-from privgmm.dashboard.shared.jobs import beside
+from privgmm.dashboard.shared.lessons import LINKED
+from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.data.datasets import Dataset, generate
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
 from privgmm.records.receipt import sketch_of, verify_receipt
-from privgmm.release import Release, release
+from privgmm.releases import Release, release
 from privgmm.stages.sketch.private_sketch import PrivateSketch
-from privgmm.stages.sketch.structures import CovarianceType
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
@@ -41,35 +40,36 @@ __all__ = [
 LAST, RECEIPT, EXAMPLE = "Last release", "Receipt", "Example"
 _KEPT = "look_receipt"
 _UPLOAD_MB = 20
-_EXAMPLE_ROWS = 30_000
-_EXAMPLE_SEED = 5
+"""By convention: a receipt takes less than a megabyte."""
+_EXAMPLE_ROWS, _EXAMPLE_SEED = 30_000, 5
+"""With this many rows and this seed the example is released and explained by three groups."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Paid:
-    """A release that has been paid for, and what is known about it. Public but for `dataset`.
+    """A release that was paid for, and what is known about it. Public but for `dataset`.
 
     Parameters
     ----------
     title : str
-        What it is called on the page.
+        Its name on the page.
     mixture : Mixture
         What was released.
     errors : StandardErrors or None
         Of that mixture.
     sketch : PrivateSketch or None
-        What free looks start from; None for methods that publish none.
+        Free looks start from it; None for methods that publish none.
     misfit : float or None
     floored : bool
         Whether a component of the released mixture was widened.
-    covariance_type : {"full", "tied", "diag", "spherical"}
+    covariance_type : str
         Of the released mixture.
     columns : tuple of str
     budget : Budget
     seeded : bool
     method : str
     dataset : Dataset or None
-        The rows, if the session holds them. NOT private: for the curator alone.
+        The rows, if the session holds them. CONFIDENTIAL: for the curator alone.
     """
 
     title: str
@@ -78,7 +78,7 @@ class Paid:
     sketch: PrivateSketch | None
     misfit: float | None
     floored: bool
-    covariance_type: CovarianceType
+    covariance_type: str
     columns: tuple[str, ...]
     budget: Budget
     seeded: bool
@@ -92,7 +92,7 @@ class Paid:
 
 
 def paid_from_release(result: Release, dataset: Dataset, title: str) -> Paid:
-    """A release of this session, with the rows it was made from."""
+    """Describe a release of this session, with the rows it was made from."""
     sketch = result.sketch
     return Paid(
         title,
@@ -111,7 +111,7 @@ def paid_from_release(result: Release, dataset: Dataset, title: str) -> Paid:
 
 
 def paid_from_receipt(content: bytes, name: str) -> Paid:
-    """The release that a receipt describes; no data is needed.
+    """Describe the release of a receipt; no data is needed.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def paid_from_receipt(content: bytes, name: str) -> Paid:
         None if sketch is None else sketch.with_columns(names),
         receipt.get("misfit"),
         bool(receipt.get("floored")),
-        _type_of(mixture),
+        receipt["plan"]["request"]["covariance_type"],
         tuple(names),
         Budget(receipt["guarantee"]["epsilon"], receipt["guarantee"]["delta"]),
         receipt["seeded"],
@@ -146,35 +146,17 @@ def paid_from_receipt(content: bytes, name: str) -> Paid:
     )
 
 
-def _type_of(mixture: Mixture) -> CovarianceType:
-    """The covariance type of a released mixture, which no receipt names.
-
-    Exact coincidences tell: with noise none of them comes about by itself.
-    """
-    covariances, d = mixture.covariances, mixture.n_features
-    variances = np.einsum("kii->ki", covariances)
-    if d > 1 and (covariances == variances[:, :, None] * np.eye(d)).all():
-        return "spherical" if (variances == variances[:, :1]).all() else "diag"
-    if mixture.n_components > 1 and (covariances == covariances[0]).all():
-        return "tied"
-    return "full"
-
-
 @functools.cache
 def paid_example() -> Paid:
-    """A seeded release from made-up rows: three groups, of which two lie close together."""
+    """Release from generated rows with a seed: three groups, two of them close together."""
     truth = Mixture(
         [0.3, 0.3, 0.4],
         [[168.0, 62.0], [180.0, 82.0], [158.0, 88.0]],
-        [
-            [[36.0, 20.0], [20.0, 40.0]],
-            [[30.0, 24.0], [24.0, 60.0]],
-            [[25.0, -8.0], [-8.0, 30.0]],
-        ],
+        [[[36.0, 20.0], [20.0, 40.0]], [[30.0, 24.0], [24.0, 60.0]], [[25.0, -8.0], [-8.0, 30.0]]],
     )
     drawn = generate(truth, _EXAMPLE_ROWS, rng=_EXAMPLE_SEED)
     dataset = Dataset(
-        drawn.rows, truth, ("height", "weight"), "example", "made-up heights and weights"
+        drawn.rows, truth, ("height", "weight"), "example", "generated heights and weights"
     )
     plan = best_plan(
         dataset.n_rows, method="sketch", epsilon=1.0, delta=1e-6, n_components=3, n_features=2
@@ -182,14 +164,14 @@ def paid_example() -> Paid:
     result = release(dataset.rows, plan, rng=_EXAMPLE_SEED).result
     if not isinstance(result, Release):
         raise PrivGMMError("the example was refused: choose another seed for it")
-    return paid_from_release(result, dataset, "made-up heights and weights")
+    return paid_from_release(result, dataset, "generated heights and weights")
 
 
 # ------------------------------------------------------------------------------------ on the page
 
 
 def choose_source() -> str:
-    """Draw the choice of what to look at, and the place for a receipt."""
+    """Let the visitor choose what to look at, and upload a receipt."""
     collect()
     begun = state.shown() is not None or running() is not None
     source = st.segmented_control(
@@ -199,8 +181,7 @@ def choose_source() -> str:
         required=True,
         key="look_from",
         label_visibility="collapsed",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         width="stretch",
     )
     if source == RECEIPT:
@@ -235,9 +216,11 @@ def _forget() -> None:
 
 
 def find_paid(source: str) -> Paid | None:
-    """What was chosen; where there is nothing to look at, None and a word on what to do."""
+    """Return what was chosen; if there is nothing to look at, say what to do."""
     if source == EXAMPLE:
-        return beside("look again example", paid_example, "Releasing from made-up rows…")
+        return result_or_notice(
+            "look again example", paid_example, "Releasing from generated rows…"
+        )
     if source == RECEIPT:
         return _received()
     return _last()
@@ -256,7 +239,9 @@ def _received() -> Paid | None:
     name, content = kept
     key = "receipt", name, hashlib.sha256(content).hexdigest()
     try:
-        return beside(key, lambda: paid_from_receipt(content, name), "Checking the receipt…")
+        return result_or_notice(
+            key, lambda: paid_from_receipt(content, name), "Checking the receipt…"
+        )
     except PrivGMMError as problem:
         st.error(problem_in_words(problem), icon=":material/error:")
         return None
@@ -284,12 +269,12 @@ def _last() -> Paid | None:
         )
         st.page_link("app.py", label="Explore", icon=":material/explore:")
         return None
-    name = last.dataset.name.replace("_", " ")
-    return paid_from_release(result, last.dataset, f"your last release ({name})")
+    name = last.chosen.dataset.name.replace("_", " ")
+    return paid_from_release(result, last.chosen.dataset, f"your last release ({name})")
 
 
 def show_paid(paid: Paid) -> None:
-    """What was paid, and for what, in two lines."""
+    """Say what was paid, and for what, in two lines."""
     size = "" if paid.sketch is None else f"{paid.sketch.n_rows:,} rows, "
     words = (
         f"**{escaped(paid.title[0].upper() + paid.title[1:])}**: {size}{paid.n_features} "

@@ -1,4 +1,4 @@
-"""What all views of the page are drawn from: the release, the fit, the columns in view."""
+"""The state that all views of the page share: the release, the fit, the columns in view."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.arrays import Array
-from privgmm.dashboard.look_again.looks import Look
+from privgmm.dashboard.look_again.looks import FreeLook
 from privgmm.dashboard.look_again.paid import Paid
 from privgmm.figures.mixtures import PRIVATE, thinned
 from privgmm.mixture import Mixture
 
-__all__ = ["Scene", "components_in_words", "draw", "offer", "relabelled"]
+__all__ = ["LookScene", "components_in_words", "draw", "offer", "relabelled"]
 
 _MOST_ROWS = 200_000
+"""Rows of a histogram: its counts are then exact to a fraction of a per cent."""
 _CONFIG = {"displaylogo": False, "scrollZoom": False}
 _KINDS = {".json": "application/json", ".csv": "text/csv", ".html": "text/html"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Scene:
-    """One state of the page.
+class LookScene:
+    """The state of the page that all views are drawn from.
 
     Parameters
     ----------
@@ -33,11 +34,11 @@ class Scene:
     axes : pair of int
         The two columns in view; the first twice where there is only one.
     with_rows : bool
-        Whether the curator asked for the real rows beside the pictures. NOT private.
+        Whether the curator asked for the real rows. Pictures with them are CONFIDENTIAL.
     """
 
     paid: Paid
-    look: Look
+    look: FreeLook
     axes: tuple[int, int]
     with_rows: bool
 
@@ -53,18 +54,18 @@ class Scene:
 
     @property
     def label(self) -> str:
-        """What the fit is called in a legend."""
+        """Name of the fit in a legend."""
         return f"Fit: {components_in_words(self.look.n_components)}"
 
     @property
     def rows(self) -> Array | None:
-        """Rows enough for a histogram, if they are to be shown. NOT private."""
+        """Rows enough for a histogram, if they are shown. CONFIDENTIAL."""
         held = self.paid.dataset
         return thinned(held.rows, _MOST_ROWS) if self.with_rows and held is not None else None
 
 
 def components_in_words(count: int) -> str:
-    """A number of components.
+    """Write a number of components.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def components_in_words(count: int) -> str:
 
 
 def relabelled(figure: go.Figure, names: dict[str, str], *, width: float = 2.5) -> go.Figure:
-    """The figure with other names in its legend, and a line for the fit that hides no band.
+    """Rename lines in the legend; thin the line of the fit so that it hides no band.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def draw(figure: go.Figure, *, key: str, alt: str) -> None:
 
 
 def offer(place: Any, label: str, name: str, write: Callable[[], str]) -> None:
-    """A button that downloads what may be shared."""
+    """Show a button that downloads what may be shared."""
     place.download_button(
         label,
         data=write,

@@ -1,42 +1,44 @@
-"""Synthetic rows: drawn from the fit, nobody's, as many as one likes."""
+"""Synthetic rows, drawn from the fit: they belong to no one, and any number may be drawn."""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
 
-from privgmm.dashboard.look_again.scene import Scene, draw, offer, relabelled
-from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
+from privgmm.dashboard.look_again.scene import LookScene, draw, offer, relabelled
+from privgmm.dashboard.shared.lessons import LINKED, Writer, controls_panel, scene_line
 from privgmm.figures.mixtures import PRIVATE, mixtures_figure
 
-__all__ = ["WRITERS", "show_synthetic_rows", "synthetic_rows"]
+__all__ = ["SYNTHETIC_WRITERS", "show_synthetic_rows", "synthetic_rows"]
 
-SIZES = (100, 1_000, 10_000, 100_000)
-WRITERS: dict[str, Writer] = {"synthetic": lambda n: f"{n:,}", "synthetic_seed": str}
+SYNTHETIC_COUNTS = (100, 1_000, 10_000, 100_000)
+"""Numbers of rows that are offered."""
+SYNTHETIC_WRITERS: dict[str, Writer] = {"synthetic": lambda n: f"{n:,}", "synthetic_seed": str}
 _DRAWN = 4_000
+"""Rows in the picture: more only cover each other."""
 _PREVIEW = 5
+"""Rows in the table, by convention as `head` shows."""
 
 
-def synthetic_rows(scene: Scene, count: int, seed: int) -> pd.DataFrame:
-    """So many rows drawn from the fit; the same seed gives the same rows."""
+def synthetic_rows(scene: LookScene, count: int, seed: int) -> pd.DataFrame:
+    """Draw rows from the fit; the same seed gives the same rows."""
     return pd.DataFrame(scene.mixture.sample(count, rng=seed), columns=list(scene.columns))
 
 
-def show_synthetic_rows(scene: Scene) -> None:
-    """How many, their picture, a few of them, and all of them to take home."""
+def show_synthetic_rows(scene: LookScene) -> None:
+    """Show how many, their picture, a few of them, and a download."""
     with (
         controls_panel("synthetic", border=False),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
         count = st.segmented_control(
             "Rows",
-            SIZES,
+            SYNTHETIC_COUNTS,
             default=1_000,
             required=True,
             format_func=lambda n: f"{n:,}",
             key="synthetic",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
         )
         seed = st.number_input(
             "Seed",
@@ -44,8 +46,7 @@ def show_synthetic_rows(scene: Scene) -> None:
             10**9,
             1,
             key="synthetic_seed",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             width=140,
             help="Another seed, other rows. It has nothing to do with the privacy noise.",
         )
@@ -66,8 +67,8 @@ def show_synthetic_rows(scene: Scene) -> None:
         alt=f"{count:,} synthetic rows, drawn from a fit of {scene.label.removeprefix('Fit: ')}.",
     )
     st.caption(
-        ":material/public: Nobody's rows: they are drawn from the fit, and may be published. They "
-        "know what the fit knows and no more."
+        ":material/public: These rows are drawn from the fit, belong to no one and may be "
+        "published. They contain what the fit contains and no more."
     )
     offer(
         st.container(horizontal=True),

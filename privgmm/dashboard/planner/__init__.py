@@ -1,4 +1,4 @@
 """The page Planner: what a release would take and give, before there is any data.
 
-`asking` draws the question, `solve` works out the answers beside the page, `page` shows them.
+`asking` shows the question, `solve` computes the answers in the background, `page` shows them.
 """

@@ -1,7 +1,7 @@
 """The page Planner: what a release would take, and give, before there is any data.
 
-The search takes seconds where a rerun may not: it is done beside the page. What is not known yet
-says so, and curves of earlier settings stay, faint and named so, until there are new ones.
+The search may take seconds, so it is done in the background. Unknown answers are shown as such, and
+curves of earlier settings stay, faint and labelled, until there are new ones.
 """
 
 from __future__ import annotations
@@ -18,41 +18,34 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.arrays import Array
-from privgmm.dashboard.planner.asking import WRITERS, ask, asked_in_words
+from privgmm.dashboard.planner.asking import PLANNER_WRITERS, ask_planner, question_in_words
 from privgmm.dashboard.planner.solve import (
-    ALPHA,
-    EPSILON,
-    ROWS,
-    Asked,
-    curve_of,
-    methods_in_order,
+    SOLVE_ALPHA,
+    SOLVE_EPSILON,
+    SOLVE_ROWS,
+    PlannerQuestion,
+    prospect_curve,
     solution_of,
 )
+from privgmm.dashboard.shared.background import is_known, still_open
 from privgmm.dashboard.shared.format import all_of, count_in_words, problem_in_words
-from privgmm.dashboard.shared.jobs import (
-    GRACE,
-    is_known,
-    on_the_clock,
-    patience,
-    still_open,
-    watch,
-)
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
+    LINKED,
     controls_panel,
     current_lesson,
     scene_line,
     show_link,
     written,
 )
-from privgmm.errors import InvalidInput
-from privgmm.figures.what_if import (
-    FEWEST,
-    MOST,
-    chance_figure,
-    curves_alt_text,
-    error_figure,
+from privgmm.dashboard.shared.refresh import (
+    BRIEFLY,
+    refreshing_page,
+    rerun_when_ready,
+    wait_briefly,
 )
+from privgmm.errors import InvalidInput
+from privgmm.figures.what_if import FEWEST, MOST, chance_figure, curves_alt_text, error_figure
 from privgmm.methods import registry
 from privgmm.methods.method import Method
 from privgmm.methods.request import PlanRequest
@@ -60,18 +53,27 @@ from privgmm.methods.what_if import Prospect
 from privgmm.stages.agreement.scatter import component_weights
 from privgmm.stages.refinement.expected_error import forecast_error
 
-__all__ = ["Found", "answer_in_words", "faded", "find", "heading", "page", "variations"]
+__all__ = [
+    "PlannerAnswers",
+    "answer_in_words",
+    "answers_so_far",
+    "faded",
+    "heading",
+    "page",
+    "variations",
+]
 
 _DRAWN = "planner_drawn"
 _AT_ONCE = 6
+"""Questions of the table asked at a time: a pool drops old questions when many wait."""
 _OPEN = "…"
 
-Curves = Mapping[str, tuple[Prospect, ...]]
+ProspectCurves = Mapping[str, tuple[Prospect, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """What is known so far about a question.
+class PlannerAnswers:
+    """What is known so far of the answers to a question.
 
     Parameters
     ----------
@@ -80,17 +82,17 @@ class Found:
     curves : mapping of str to tuple of Prospect
         By the names of those whose curve is there.
     pending : sequence of Future
-        Answers under way.
+        Answers still to come.
     """
 
     solved: Mapping[str, float]
-    curves: Curves
+    curves: ProspectCurves
     pending: Sequence[Future[Any]]
 
 
-@on_the_clock
+@refreshing_page
 def page() -> None:
-    """Draw the page."""
+    """Render the page."""
     link = frame(
         "How many rows do I need?",
         "Ask before you collect: no data, no privacy spent. Say what you want to learn and what "
@@ -101,46 +103,46 @@ def page() -> None:
     else:
         controls, answers = st.container(), st.container()
     with controls, controls_panel("question"):
-        asked = ask()
+        asked = ask_planner()
     with answers:
-        scene_line(asked_in_words(asked))
+        scene_line(question_in_words(asked))
         try:
             component_weights(asked.request.n_components, asked.request.smallest_weight)
         except InvalidInput as problem:
             st.error(problem_in_words(problem), icon=":material/error:")
             return
-        found = find(asked)
+        found = answers_so_far(asked)
         _answers(asked, found)
         _curves(asked, found, st.session_state.get(_DRAWN, {}) if found.pending else {})
         pending = [*found.pending, *_what_if(asked, ready=not found.pending)]
     if pending:
-        watch(pending)
+        rerun_when_ready(pending)
     if not found.pending:
         st.session_state[_DRAWN] = found.curves
     with link:
         # Last, when every widget of the page has its value.
-        show_link(written(WRITERS | {"whatif": lambda on: str(on).lower()}))
+        show_link(written(PLANNER_WRITERS))
 
 
-def find(asked: Asked) -> Found:
-    """What is known by now; asks for the rest."""
-    # An idle board takes the first at once and the others from the last: so they are answered in
-    # the order in which they were registered, and the longest search comes last.
-    first, *others = registry.names()
-    answers = {name: solution_of(asked, name) for name in (first, *reversed(others))}
-    patience(answers.values())
-    shown = [method.name for method in methods_in_order()]
-    solved = {name: answers[name].result() for name in shown if is_known(answers[name])}
+def answers_so_far(asked: PlannerQuestion) -> PlannerAnswers:
+    """Collect what is known by now; ask for the rest."""
+    # a pool serves the newest question first: asked backwards, the default comes first
+    answers = {name: solution_of(asked, name) for name in reversed(registry.names())}
+    wait_briefly(answers.values())
+    names = registry.names()
+    solved = {name: answers[name].result() for name in names if is_known(answers[name])}
     drawings = {
-        name: curve_of(asked, name, value) for name, value in solved.items() if math.isfinite(value)
+        name: prospect_curve(asked, name, value)
+        for name, value in solved.items()
+        if math.isfinite(value)
     }
-    patience(drawings.values(), GRACE / 3)
+    wait_briefly(drawings.values(), BRIEFLY / 3)
     curves = {name: drawing.result() for name, drawing in drawings.items() if is_known(drawing)}
-    return Found(solved, curves, still_open([*answers.values(), *drawings.values()]))
+    return PlannerAnswers(solved, curves, still_open([*answers.values(), *drawings.values()]))
 
 
 def answer_in_words(unknown: str, value: float) -> str:
-    """An answer as a big number.
+    """Write an answer as a big number.
 
     Examples
     --------
@@ -149,40 +151,40 @@ def answer_in_words(unknown: str, value: float) -> str:
     """
     if not math.isfinite(value):
         return "out of reach"
-    if unknown == ROWS:
+    if unknown == SOLVE_ROWS:
         return count_in_words(value)
     return np.format_float_positional(value, precision=3, fractional=False, trim="-")
 
 
 def heading(unknown: str, method: Method) -> str:
-    """What an answer is called."""
-    if unknown == ALPHA and not method.error_is_promised:
+    """Name an answer."""
+    if unknown == SOLVE_ALPHA and not method.error_is_promised:
         return f"{method.title} · error"
-    return f"{method.title} · {unknown.lower() if unknown == ROWS else unknown}"
+    return f"{method.title} · {unknown.lower() if unknown == SOLVE_ROWS else unknown}"
 
 
 def _meaning(unknown: str, method: Method) -> str:
-    if unknown == ROWS:
+    if unknown == SOLVE_ROWS:
         return "Rows from which it releases in 95 of 100 runs"
-    if unknown == EPSILON:
+    if unknown == SOLVE_EPSILON:
         return "The smallest ε at which your rows release in 95 of 100 runs, up to 20"
     if not method.error_is_promised:
         return "The error to expect of the smallest component, in units of its own spread"
     return f"The smallest α your rows can promise, up to {method.largest_alpha:g}"
 
 
-def _answers(asked: Asked, found: Found) -> None:
-    solved, methods = found.solved, methods_in_order()
+def _answers(asked: PlannerQuestion, found: PlannerAnswers) -> None:
+    solved, methods = found.solved, registry.all_methods()
     columns = st.container(key="answers").columns(len(methods))
     for column, method in zip(columns, methods, strict=True):
         column.metric(
-            heading(asked.solve, method),
-            answer_in_words(asked.solve, solved[method.name]) if method.name in solved else _OPEN,
-            help=f"{_meaning(asked.solve, method)}. {method.title}: {method.sentence}.",
+            heading(asked.unknown, method),
+            answer_in_words(asked.unknown, solved[method.name]) if method.name in solved else _OPEN,
+            help=f"{_meaning(asked.unknown, method)}. {method.title}: {method.sentence}.",
             border=True,
         )
     # In a container of its own what comes and goes does not push the rest about.
-    with st.container(key="told"):
+    with st.container(key="in_words"):
         _tell(asked, found)
     st.caption(
         ":material/info: A forecast, not a promise of accuracy: it assumes components well apart. "
@@ -191,17 +193,17 @@ def _answers(asked: Asked, found: Found) -> None:
     )
 
 
-def _tell(asked: Asked, found: Found) -> None:
-    """The answers in a sentence, or what is still to come."""
+def _tell(asked: PlannerQuestion, found: PlannerAnswers) -> None:
+    """Put the answers into a sentence, or say what is pending."""
     if found.pending:
-        late = [m.title for m in methods_in_order() if m.name not in found.solved]
+        late = [m.title for m in registry.all_methods() if m.name not in found.solved]
         st.info(
-            f"Working out {'the answer for ' + ', '.join(late) if late else 'the curves'}…",
+            f"Computing {'the answer for ' + ', '.join(late) if late else 'the curves'}…",
             icon=":material/hourglass_top:",
         )
         return
     reached = {name: value for name, value in found.solved.items() if math.isfinite(value)}
-    if asked.solve == ROWS and len(reached) > 1:
+    if asked.unknown == SOLVE_ROWS and len(reached) > 1:
         fewest, most = min(reached, key=reached.__getitem__), max(reached, key=reached.__getitem__)
         st.markdown(
             f"Every method keeps the same promise. {registry.get(most).title} takes "
@@ -209,7 +211,7 @@ def _tell(asked: Asked, found: Found) -> None:
             f"{count_in_words(reached[most] / reached[fewest])} times fewer."
         )
     promising, expecting = _by_error()
-    if asked.solve == ALPHA and any(method.name in reached for method in expecting):
+    if asked.unknown == SOLVE_ALPHA and any(method.name in reached for method in expecting):
         st.markdown(
             f"For {_titles(promising)} the answer is an α that can be promised; for "
             f"{_titles(expecting)} it is the error to expect, because the release is refined as "
@@ -218,13 +220,17 @@ def _tell(asked: Asked, found: Found) -> None:
     if not any(math.isfinite(value) for value in found.solved.values()):
         st.info(
             "No method can do this: "
-            + ("bring more rows." if asked.solve == EPSILON else "raise ε, or bring more rows."),
+            + (
+                "bring more rows."
+                if asked.unknown == SOLVE_EPSILON
+                else "raise ε, or bring more rows."
+            ),
             icon=":material/hourglass_empty:",
         )
 
 
 def _by_error() -> tuple[list[Method], list[Method]]:
-    """The methods whose error is an alpha they promise, and those whose error is expected."""
+    """Split the methods: those that promise an alpha, and those that expect an error."""
     methods = registry.all_methods()
     return (
         [method for method in methods if method.error_is_promised],
@@ -247,11 +253,11 @@ def _without_privacy(k: int, d: int, smallest_weight: float | None) -> tuple[Arr
     return rows, np.array(errors)
 
 
-def _curves(asked: Asked, found: Found, earlier: Curves) -> None:
-    """Both figures; `earlier` are curves of other settings, faint until there are new ones."""
+def _curves(asked: PlannerQuestion, found: PlannerAnswers, earlier: ProspectCurves) -> None:
+    """Show both figures; curves of earlier settings are faint until there are new ones."""
     request = asked.request
-    at_hand = None if asked.solve == ROWS else float(request.rows)
-    methods = methods_in_order()
+    at_hand = None if asked.unknown == SOLVE_ROWS else float(request.rows)
+    methods = registry.all_methods()
     drawn = {
         name: found.curves.get(name) or earlier[name]
         for name in (method.name for method in methods)
@@ -261,7 +267,7 @@ def _curves(asked: Asked, found: Found, earlier: Curves) -> None:
     promising, expecting = _by_error()
     alt = curves_alt_text(found.curves, n_rows=at_hand)
     if found.pending:
-        alt += " More is being worked out."
+        alt += " More is being computed."
     config = {"displaylogo": False, "scrollZoom": False}
     st.markdown(
         "**Chance of a release**",
@@ -275,19 +281,19 @@ def _curves(asked: Asked, found: Found, earlier: Curves) -> None:
         "**Error of a release**",
         help=f"For {_titles(expecting)} and without privacy: the root-mean-square error to expect "
         "of the smallest component's mean, covariance and weight, in units of its own spread. For "
-        f"{_titles(promising)}: the promised α, whatever the rows.",
+        f"{_titles(promising)}: the promised α, for any rows.",
     )
     nonprivate = _without_privacy(request.n_components, request.n_features, request.smallest_weight)
     errors = faded(error_figure(drawn, nonprivate=nonprivate, n_rows=at_hand), old)
     st.plotly_chart(errors, key="errors", config=config, alt=alt)
-    if asked.solve == EPSILON:
+    if asked.unknown == SOLVE_EPSILON:
         st.caption("Each curve is drawn at the ε found for its method.")
-    elif asked.solve == ALPHA:
+    elif asked.unknown == SOLVE_ALPHA:
         st.caption(f"For {_titles(promising)}, each curve is drawn at the α found.")
 
 
 def faded(figure: go.Figure, names: Collection[str]) -> go.Figure:
-    """The figure with the curves of these names faint, and said to be of earlier settings."""
+    """Make curves with these names faint, and label them as of earlier settings."""
     for trace in figure.data:
         if trace.name in names:
             trace.update(opacity=0.3, name=f"{trace.name}, earlier settings", hoverinfo="skip")
@@ -298,14 +304,14 @@ def faded(figure: go.Figure, names: Collection[str]) -> go.Figure:
 # ------------------------------------------------------------------------------ the what-ifs
 
 
-def variations(asked: Asked) -> list[tuple[str, Asked]]:
-    """The question as asked, and others that differ from it in one thing."""
+def variations(asked: PlannerQuestion) -> list[tuple[str, PlannerQuestion]]:
+    """Return the question, and others that differ from it in one thing."""
     asks = asked.request
     changes: dict[str, PlanRequest] = {"as asked": asks}
-    if asked.solve != EPSILON:
+    if asked.unknown != SOLVE_EPSILON:
         changes["ε halved"] = asks.but(epsilon=asks.epsilon / 2)
         changes["ε doubled"] = asks.but(epsilon=asks.epsilon * 2)
-    if asked.solve != ROWS:
+    if asked.unknown != SOLVE_ROWS:
         changes["ten times the rows"] = asks.but(n_rows=10 * asks.rows)
     changes["δ ten times smaller"] = asks.but(delta=asks.delta / 10)
     changes["one more column"] = asks.but(n_features=asks.n_features + 1)
@@ -315,11 +321,11 @@ def variations(asked: Asked) -> list[tuple[str, Asked]]:
     if k > 1:
         rare = (smallest or 0.7 / k) / 2
         changes["a component half as large"] = asks.but(smallest_weight=rare)
-    return [(name, Asked(asked.solve, request)) for name, request in changes.items()]
+    return [(name, PlannerQuestion(asked.unknown, request)) for name, request in changes.items()]
 
 
-def _what_if(asked: Asked, *, ready: bool) -> list[Future[Any]]:
-    """The table, as far as it is known; gives back what is under way.
+def _what_if(asked: PlannerQuestion, *, ready: bool) -> list[Future[Any]]:
+    """Show the table as far as it is known; return what is pending.
 
     Parameters
     ----------
@@ -330,26 +336,25 @@ def _what_if(asked: Asked, *, ready: bool) -> list[Future[Any]]:
     wanted = st.toggle(
         "What if…",
         key="whatif",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="The same question with one thing changed at a time. Takes some seconds.",
     )
     if not wanted:
         return []
-    methods = methods_in_order()
+    methods = registry.all_methods()
     pending: list[Future[Any]] = []
     rows = []
     for name, other in variations(asked):
         line = [name]
         for method in methods:
-            # a few at a time: whoever asks for more drops what waits
+            # a few at a time: more questions would drop those that wait
             answer = solution_of(other, method.name) if ready and len(pending) < _AT_ONCE else None
             if answer is not None and is_known(answer):
-                line.append(answer_in_words(asked.solve, answer.result()))
+                line.append(answer_in_words(asked.unknown, answer.result()))
             else:
                 line.append(_OPEN)
                 pending += [] if answer is None else [answer]
         rows.append(line)
-    names = [heading(asked.solve, method) for method in methods]
+    names = [heading(asked.unknown, method) for method in methods]
     st.dataframe(pd.DataFrame(rows, columns=["what if", *names]), hide_index=True)
     return pending

@@ -1,6 +1,6 @@
-"""Answers of the page Planner: the unknown, and curves over rows, worked out beside the page.
+"""Answers of the page Planner: the unknown, and curves over rows, computed in the background.
 
-Pure questions about public numbers, put to a `Board` that all sessions share; no Streamlit in
+All questions are about public numbers, and all sessions share one pool of workers. No Streamlit in
 here.
 """
 
@@ -14,79 +14,69 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privgmm.dashboard.shared.jobs import Board
+from privgmm.dashboard.shared.background import WorkerPool
 from privgmm.errors import InvalidInput
 from privgmm.figures.what_if import FEWEST, MOST
 from privgmm.methods import registry
-from privgmm.methods.method import Method
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import Prospect, along_rows, epsilon_for, error_for, rows_for
 
 __all__ = [
-    "ALPHA",
-    "BOARD",
-    "EPSILON",
-    "ROWS",
-    "Asked",
-    "curve_of",
-    "methods_in_order",
+    "PLANNER_POOL",
+    "SOLVE_ALPHA",
+    "SOLVE_EPSILON",
+    "SOLVE_ROWS",
+    "PlannerQuestion",
+    "prospect_curve",
     "solution_of",
-    "solve",
+    "solve_for",
     "telling_rows",
 ]
 
-BOARD = Board(workers=1, waiting=16)
-"""One of its own: large k and d take long, and other pages should not wait for that."""
+PLANNER_POOL = WorkerPool()
+"""A pool of its own: large k and d take long, and other pages should not wait for that."""
 
-ROWS, EPSILON, ALPHA = "Rows", "ε", "α"
-
-
-def methods_in_order() -> tuple[Method, ...]:
-    """The methods as the page shows them: the newest first."""
-    return registry.all_methods()[::-1]
+SOLVE_ROWS, SOLVE_EPSILON, SOLVE_ALPHA = "Rows", "ε", "α"
 
 
-class Asked(NamedTuple):
-    """What was asked: one of rows, epsilon and alpha is the unknown.
+class PlannerQuestion(NamedTuple):
+    """A question with one unknown: rows, epsilon or alpha.
 
     Parameters
     ----------
-    solve : {"Rows", "ε", "α"}
-        Which one.
+    unknown : {"Rows", "ε", "α"}
     request : PlanRequest
-        The rest. What it says of the unknown, and of the method, means nothing.
+        The rest. Its values of the unknown and of the method are ignored.
     """
 
-    solve: str
+    unknown: str
     request: PlanRequest
 
-    def of_method(self, name: str) -> Asked:
-        """The same put to one method; what does not matter to it is set to one value.
+    def of_method(self, name: str) -> PlannerQuestion:
+        """Put the question to one method; what does not matter to it gets a fixed value.
 
-        So a question is the same question whatever an idle control holds, and is worked out once.
+        So unused controls do not make another question, and each is answered once.
         """
         method = registry.get(name)
-        request = self.request.but(
-            method=name, forgiving=self.request.forgiving and method.takes_forgiving
-        )
-        if self.solve == ROWS:
+        request = self.request.but(method=name)
+        if self.unknown == SOLVE_ROWS:
             request = request.but(n_rows=None)
-        elif self.solve == EPSILON:
+        elif self.unknown == SOLVE_EPSILON:
             request = request.but(epsilon=1.0)
-        if self.solve == ALPHA or not method.error_is_promised:
+        if self.unknown == SOLVE_ALPHA or not method.error_is_promised:
             request = request.but(alpha=None)
-        return Asked(self.solve, request)
+        return PlannerQuestion(self.unknown, request)
 
 
-def solve(asked: Asked) -> float:
-    """The unknown, for the method of the request; infinite if nothing will do.
+def solve_for(asked: PlannerQuestion) -> float:
+    """Compute the unknown for the method of the request; infinite if there is none.
 
-    Asked for alpha, methods that promise no final alpha answer with the error to expect.
+    Methods that promise no final alpha answer with the expected error instead.
     """
     try:
-        if asked.solve == EPSILON:
+        if asked.unknown == SOLVE_EPSILON:
             return float(epsilon_for(asked.request))
-        if asked.solve == ROWS:
+        if asked.unknown == SOLVE_ROWS:
             return float(rows_for(asked.request))
         return float(error_for(asked.request))
     except InvalidInput:
@@ -94,33 +84,33 @@ def solve(asked: Asked) -> float:
         return math.inf
 
 
-def solution_of(asked: Asked, name: str) -> Future[float]:
-    """`solve` for one method, under way or ready."""
+def solution_of(asked: PlannerQuestion, name: str) -> Future[float]:
+    """Ask for the unknown of one method."""
     mine = asked.of_method(name)
-    return BOARD.ask(("solve", mine), lambda: solve(mine))
+    return PLANNER_POOL.ask(("solve", mine), lambda: solve_for(mine))
 
 
 def telling_rows(enough: float) -> list[float]:
-    """Rows at which to draw a curve: dense where the chance rises, sparse elsewhere."""
+    """Choose rows for a curve: dense where the chance rises, sparse elsewhere."""
     rise = float(enough) * np.geomspace(1 / 8, 4, 19)
     beyond = np.geomspace(min(float(enough), MOST), MOST, 14)
     rows = {FEWEST, *rise.tolist(), *beyond.tolist(), MOST}
     return sorted(n for n in rows if FEWEST <= n <= MOST)
 
 
-def _at_solution(asked: Asked, solved: float) -> tuple[PlanRequest, float]:
-    """The request with the unknown filled in, and rows that are enough for it."""
+def _at_solution(asked: PlannerQuestion, solved: float) -> tuple[PlanRequest, float]:
+    """Fill in the unknown; return the request and rows that are enough for it."""
     request = asked.request
-    if asked.solve == ROWS:
+    if asked.unknown == SOLVE_ROWS:
         return request, solved
-    if asked.solve == EPSILON:
+    if asked.unknown == SOLVE_EPSILON:
         return request.but(epsilon=solved), request.rows
     if registry.get(request.method).error_is_promised:
         return request.but(alpha=solved), request.rows
     return request, rows_for(request)
 
 
-def _curve(asked: Asked, solved: float) -> tuple[Prospect, ...]:
+def _curve(asked: PlannerQuestion, solved: float) -> tuple[Prospect, ...]:
     request, enough = _at_solution(asked, solved)
     rows = telling_rows(enough)
     try:
@@ -128,7 +118,7 @@ def _curve(asked: Asked, solved: float) -> tuple[Prospect, ...]:
     except InvalidInput:
         # more rows than the method can count: the curve ends there
         points = tuple(_those_it_takes(request, rows, enough))
-    # the plans are not drawn, and would only make the memory heavier
+    # the plans are not drawn and would only take memory
     return tuple(dataclasses.replace(point, plan=None) for point in points)
 
 
@@ -142,7 +132,9 @@ def _those_it_takes(
             return
 
 
-def curve_of(asked: Asked, name: str, solved: float) -> Future[tuple[Prospect, ...]]:
-    """Chances and errors along the rows, for a method whose answer `solved` is finite."""
+def prospect_curve(
+    asked: PlannerQuestion, name: str, solved: float
+) -> Future[tuple[Prospect, ...]]:
+    """Ask for chances and errors along rows, for a method with a finite answer."""
     mine = asked.of_method(name)
-    return BOARD.ask(("curve", mine), lambda: _curve(mine, solved))
+    return PLANNER_POOL.ask(("curve", mine), lambda: _curve(mine, solved))

@@ -1,6 +1,8 @@
-"""What the pages share: their layout and links, their sliders, and what a session remembers.
+"""What the dashboard's pages share.
 
-`layout` and `lessons` frame a page, `sliders` are the controls of a promise, `format` has numbers
-in words, `jobs` is work beside the pages, `answers` puts questions about plans to it, `chosen` is
-the data a session chose, `state` and `accounts` keep what came of a release and what it cost.
+`layout` is the frame of a page, `sliders` are the settings of a promise, `lessons` are links,
+`format` writes numbers in words, `glossary` explains them. `background`, `fair_queue` and `refresh`
+keep pages quick: work in threads, slots for heavy work, and reruns when there is more to show.
+`answers` asks questions about plans. `chosen_data` is the data of a session, `state` its release,
+`accounts` what it has spent.
 """

@@ -1,10 +1,10 @@
-"""Whose account a release is charged to, and the receipts this session holds.
+"""The account that a release is charged to, and the receipts of this session.
 
-Rows that somebody uploaded are charged to this machine's ledger, under a fingerprint of the whole
-file: a reload, another session or the command line find the same total and the same cap. Made-up
-and shipped rows are nobody's, so their account is kept in memory, as long as the session. A session
-sees the accounts of the data it chose itself, never a list of what others did; only where those are
-new, and look like an account that is not, it is told what that one has spent.
+Uploaded rows are charged to this machine's ledger, under a fingerprint of the whole file: a reload,
+another session and the command line find the same total and the same cap. For generated and bundled
+rows no one's privacy is at stake, so their account is kept in memory until the session ends. A
+session sees the accounts of the data it chose, never a list of all. Only if its account is new and
+resembles an older one, the session sees what that one has spent.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 import streamlit as st
 
 from privgmm.budget import Budget
-from privgmm.dashboard.shared.chosen import Chosen
+from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.data.datasets import Dataset
 from privgmm.ledger.history import Entry, LookAlike
 from privgmm.ledger.memory import MemoryBook
 from privgmm.ledger.protocol import Book, Ledger
 from privgmm.ledger.sqlite import SQLiteBook
-from privgmm.records.notebook import FileRows, Rows
+from privgmm.records.notebook import FileRows
 from privgmm.records.receipt import make_receipt
 from privgmm.results import Refusal, Release
 
-__all__ = ["Account", "account_of", "accounts_to_show"]
+__all__ = ["DataAccount", "account_of", "accounts_to_show"]
 
 _ACCOUNTS = "explore_ledgers"
 _CURRENT = "explore_account"
@@ -33,22 +33,21 @@ _BOOK = "explore_ledger_book"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Account:
-    """The spends of one data set, as this session knows it.
+class DataAccount:
+    """The spends of one data set, as this session sees them.
 
     Parameters
     ----------
     name : str
         What the data set is called.
     fingerprint : str
-        What tells it apart. It identifies the data, so it is shown to nobody.
+        Of the data. It identifies them, so it is never shown.
     book : Book
         Where it is kept.
     lasting : bool
-        Whether it outlives the session.
+        Whether it is kept when the session ends.
     receipts : dict
-        Of this session's releases, with the names of their columns, by their number in the
-        ledger.
+        Receipts of this session with the names of their columns, by number in the ledger.
     """
 
     name: str
@@ -60,13 +59,9 @@ class Account:
     )
 
     def ledger(
-        self,
-        *,
-        cap: Budget | None = None,
-        label: str | None = None,
-        dataset: Dataset | None = None,
+        self, *, cap: Budget | None = None, label: str | None = None, dataset: Dataset | None = None
     ) -> Ledger:
-        """The ledger itself; a cap, a label or the shape of a data set given here is kept in it."""
+        """Open the ledger; a cap, a label or the shape of a data set given here is kept in it."""
         n_rows = None if dataset is None else dataset.n_rows
         columns = None if dataset is None else dataset.columns
         return self.book.open(
@@ -74,7 +69,7 @@ class Account:
         )
 
     def look_alikes(self) -> list[LookAlike]:
-        """Accounts that may be about the same people, if this one is lasting and empty."""
+        """List accounts that may be about the same people, if this one is lasting and empty."""
         history = self.ledger().history()
         if not self.lasting or history.entries:
             return []
@@ -86,10 +81,9 @@ class Account:
         """All spends, oldest first."""
         return self.ledger().entries
 
-    def keep_receipt(
-        self, result: Release | Refusal, dataset: Dataset, rows: Rows, learner: str
-    ) -> None:
-        """Write the receipt, once: it says when."""
+    def keep_receipt(self, result: Release | Refusal, chosen: ChosenData, learner: str) -> None:
+        """Write the receipt of a result, once: it contains the time."""
+        dataset, rows = chosen.dataset, chosen.rows
         columns, reading = dataset.columns, None
         if dataset.reading is not None:
             reading = {**dataset.reading.to_dict(), "rows": dataset.n_rows}
@@ -97,42 +91,38 @@ class Account:
         jitter = [steps.get(name, 0.0) for name in columns] if steps else None
         if result.entry is not None and result.entry not in self.receipts:
             receipt = make_receipt(
-                result,
-                learner=learner,
-                jitter=jitter,
-                columns=columns,
-                reading=reading,
+                result, learner=learner, jitter=jitter, columns=columns, reading=reading
             )
             self.receipts[result.entry] = receipt, columns
 
 
-def account_of(chosen: Chosen) -> Account:
-    """The account of these rows, from now on the current one.
+def account_of(chosen: ChosenData) -> DataAccount:
+    """Return the account of these rows and make it the current one.
 
     Raises
     ------
     PrivGMMError
-        If the ledger cannot be used; then nothing may be released.
+        If the ledger cannot be used: nothing may be released then.
     """
     table = _accounts()
     key = chosen.file or chosen.dataset.fingerprint
     if key not in table and chosen.file is None:
         book = st.session_state.setdefault(_BOOK, MemoryBook())
-        table[key] = Account(chosen.dataset.description, key, book, lasting=False)
+        table[key] = DataAccount(chosen.dataset.description, key, book, lasting=False)
     elif key not in table:
-        table[key] = Account(chosen.dataset.name, key, SQLiteBook(), lasting=True)
+        table[key] = DataAccount(chosen.dataset.name, key, SQLiteBook(), lasting=True)
     table[key].ledger(dataset=chosen.dataset if table[key].lasting else None)
     st.session_state[_CURRENT] = key
     return table[key]
 
 
-def accounts_to_show() -> list[Account]:
-    """The one looked at last, and all others of this session that were charged, newest first."""
+def accounts_to_show() -> list[DataAccount]:
+    """List the current account, and this session's other charged ones, the newest first."""
     table, last = _accounts(), st.session_state.get(_CURRENT)
     others = [table[key] for key in reversed(table) if key != last and table[key].entries]
     return [table[last], *others] if last in table else others
 
 
-def _accounts() -> dict[str, Account]:
-    table: dict[str, Account] = st.session_state.setdefault(_ACCOUNTS, {})
+def _accounts() -> dict[str, DataAccount]:
+    table: dict[str, DataAccount] = st.session_state.setdefault(_ACCOUNTS, {})
     return table

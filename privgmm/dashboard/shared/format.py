@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
+from privgmm.errors import InvalidInput, Problem, Wording
 from privgmm.methods import registry
 
 __all__ = [
@@ -26,7 +26,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def count_in_words(number: float) -> str:
-    """A number of rows as people say it: ``31,000``, ``2.49 million``, ``4.06 × 10¹⁸``.
+    """Write a number of rows as people say it: ``31,000``, ``2.49 million``, ``4.06 × 10¹⁸``.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def count_in_words(number: float) -> str:
 
 
 def number_in_words(value: float, digits: int = 4) -> str:
-    """A number with few digits, as people write it: no 1e-06.
+    """Write a number with few digits, as people write it: no 1e-06.
 
     Examples
     --------
@@ -71,9 +71,9 @@ def number_in_words(value: float, digits: int = 4) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """A number and how far it may be off, or how far it spreads.
+    """Write a number and its standard error, or its spread.
 
-    Two digits of that, and of the number as many as mean something then, at most four.
+    The error gets two digits, the number those that mean something then, at most four.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def with_error(value: float, error: float) -> str:
 
 
 def times_short(needed: float, have: int) -> str:
-    """How the rows at hand compare with the rows needed, as a clause.
+    """Compare the rows that are needed with those at hand, as a clause.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def times_short(needed: float, have: int) -> str:
 
 
 def chance_in_words(chance: float) -> str:
-    """A chance in per cent, never rounded up to certainty.
+    """Write a chance in per cent, never rounded up to certainty.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def chance_in_words(chance: float) -> str:
 
 
 def spreads_apart(lifted: float) -> float:
-    """How many standard deviations apart two means must be for a lifted distance.
+    """Convert a lifted distance to standard deviations between two means.
 
     For two components of equal weight and shape whose means differ by s standard deviations, the
     matrix to compare has eigenvalues ``x`` and ``1/x`` with ``x + 1/x = 2 + s²``, so the lifted
@@ -138,20 +138,20 @@ def spreads_apart(lifted: float) -> float:
 
 
 def method_title(name: str) -> str:
-    """What a method is called; one that is not offered here goes by its name.
+    """Return the title of a method, or its name if it is not registered.
 
-    A ledger may hold releases of a method that was added once and is gone.
+    A ledger may hold releases of a method that is no longer registered.
 
     Examples
     --------
     >>> method_title("lifted"), method_title("forgotten")
     ('Lifted', 'Forgotten')
     """
-    return registry.get(name).title if name in registry.choices() else name.capitalize()
+    return registry.get(name).title if name in registry.names() else name.capitalize()
 
 
 def all_of(words: Sequence[str]) -> str:
-    """Words as a sentence lists them.
+    """List words as a sentence does.
 
     Examples
     --------
@@ -162,53 +162,45 @@ def all_of(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-_ON_SCREEN = {
-    "n_blocks": "t",
-    "n_components": "k",
-    "epsilon": "ε",
-    "delta": "δ",
-    "alpha": "α",
-    "X": "the table",
-}
-"""What the library calls something, and what stands beside its control."""
-
-_SAID = re.compile(
-    r"method '(?P<method>\w+)'"
-    r"|(?P<quoted>'[^']*'|\"[^\"]*\")"
-    r"|(?P<number>\b\d+(?:\.\d+)?e[-+]?\d+\b)"
-    rf"|\b(?P<name>{'|'.join(_ON_SCREEN)})\b"
+_ON_SCREEN = Wording(
+    {
+        "n_blocks": "t",
+        "n_components": "k",
+        "epsilon": "ε",
+        "delta": "δ",
+        "alpha": "α",
+        "X": "the table",
+    },
+    number=lambda number: number_in_words(number),
+    method=lambda name: f"method {method_title(name)}",
 )
+"""How pages name what has a control on them."""
 
 
-def problem_in_words(problem: object) -> str:
-    r"""What the library says is wrong, as a sentence for the page, in the page's own words.
+def problem_in_words(problem: Problem | Exception | str) -> str:
+    r"""Say what is wrong, as a sentence for the page, in the page's own words.
 
-    Nothing in it is read as Markdown, and what is quoted (the name of a column) stays as it is.
+    Nothing in it is read as Markdown.
 
     Examples
     --------
-    >>> print(problem_in_words("n_blocks = 20 is too few within δ = 1e-06: raise epsilon"))
-    t = 20 is too few within δ = 10⁻⁶\: raise ε.
-    >>> print(problem_in_words("X has constant columns ['alpha'], try method 'lifted'"))
-    The table has constant columns \['alpha'\], try method Lifted.
+    >>> few = Problem("= 20 is too few within {delta} = {most}", "n_blocks", facts={"most": 1e-6})
+    >>> print(problem_in_words(few))
+    t = 20 is too few within δ = 10⁻⁶.
+    >>> print(problem_in_words(InvalidInput("has a column '*a*'", argument="X", remedy="drop it")))
+    The table has a column '\*a\*'\: drop it.
     """
-
-    def on_screen(found: re.Match[str]) -> str:
-        if found["method"]:
-            return f"method {method_title(found['method'])}"
-        if found["number"]:
-            return number_in_words(float(found["number"]))
-        return found["quoted"] or _ON_SCREEN[found["name"]]
-
-    words = _SAID.sub(on_screen, str(problem))
+    if isinstance(problem, InvalidInput):
+        problem = problem.problem
+    words = problem.worded(_ON_SCREEN) if isinstance(problem, Problem) else str(problem)
     if words[1:2] != " ":
-        # a sign that stands beside a control is not a word
+        # a sign that stands next to a control is not a word
         words = words[:1].upper() + words[1:]
     return escaped(words if words.endswith((".", "?", "!")) else f"{words}.")
 
 
 def escaped(text: str) -> str:
-    r"""Text from outside as it is, with nothing in it read as Markdown.
+    r"""Escape text from outside, so that nothing in it is read as Markdown.
 
     Examples
     --------

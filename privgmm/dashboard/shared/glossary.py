@@ -1,4 +1,4 @@
-"""The words and letters that the pages use, each in a sentence, one click away."""
+"""Explain the words and letters of the pages, each in a sentence or two."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ GLOSSARY: dict[str, str] = {
     "by the number of rows.",
     "α (alpha), accuracy target": "How far the noise may move what the blocks agreed on. A smaller "
     "α means less noise, and needs more rows.",
-    "t, blocks": "Rows are dealt into t groups by chance, and each group is fitted on its own. One "
+    "t, blocks": "Rows are dealt into t groups at random, and each group is fitted on its own. One "
     "person is in one block only, so one person can change one fit only. More blocks hide a person "
     "better, but each block has fewer rows and its fit is less exact.",
     "τ (tau), radius of agreement": "Two block fits count as friends if they lie within τ of each "
     "other. If most blocks are friends, their common answer hides any one of them.",
     "Refusal": "If the blocks do not agree, nothing about the mixture is published. Even “no” may "
     "depend on one person, so it is given with noise and costs the same.",
-    "Frame": "A public box around the data, found privately: where the rows lie and how far they "
+    "Frame": "A public box around the data, found with noise: where the rows lie and how far they "
     "spread. No bounds have to be known before.",
     "Sketch": "Averages of waves over all rows inside the frame, with noise. It is published once; "
     "mixtures, pictures and synthetic rows are then computed from it for free.",
@@ -28,16 +28,16 @@ GLOSSARY: dict[str, str] = {
     "it sharper. It is part of the same budget.",
     "Error (dist_GMM)": "The largest difference between matching components: in weight, or in "
     "total variation. 0 is perfect, 1 is as wrong as can be.",
-    "Rehearsal": "The same computation on made-up people, with noise from a seed. It costs nothing "
-    "because nobody is in the data.",
-    "Attacker's best guess": "Somebody knows every other row and sees what was published. So "
-    "often, at most, they guess right whether your row is in it. A coin is right 50 % of the time.",
+    "Rehearsal": "The same computation on generated people, with noise from a seed. It costs "
+    "nothing because no real person is in the data.",
+    "Attacker's best guess": "Someone knows every other row and sees what was published. This "
+    "is how often, at most, they guess right whether your row is in it. Chance level is 50%.",
 }
-"""By the word; plain text."""
+"""Explanations by word, as plain text."""
 
 
 def show_glossary() -> None:
-    """A panel with all of them."""
+    """Show a panel with all of them."""
     with st.expander("Glossary", icon=":material/dictionary:"):
         for word, meaning in GLOSSARY.items():
             st.markdown(f"**{word}** · {meaning}".replace("_", "\\_"))

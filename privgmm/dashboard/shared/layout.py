@@ -12,16 +12,16 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from privgmm.compile_kernels import warm
+from privgmm.compile_kernels import compile_all
 from privgmm.dashboard.shared.glossary import show_glossary
-from privgmm.dashboard.shared.jobs import place_clock
-from privgmm.dashboard.shared.lessons import pin_question, show_lessons
+from privgmm.dashboard.shared.lessons import LINKED, pin_question, show_lessons
+from privgmm.dashboard.shared.refresh import place_timer
 
 __all__ = ["PAGES", "Page", "frame", "slider_ends"]
 
 
 class Page(NamedTuple):
-    """A page of the app: its file beside app.py, its name and icon in the links."""
+    """A page of the app: its file next to app.py, its name and icon in the links."""
 
     path: str
     label: str
@@ -40,7 +40,7 @@ PAGES: tuple[Page, ...] = (
 )
 
 _SECONDS_FIRST = 2.0
-"""Seconds until kernels are compiled: the first page goes first."""
+"""Seconds until kernels are compiled. By convention: the first page renders before."""
 
 _LOOK = """
 <style>
@@ -123,7 +123,7 @@ html { font-size: 20px; }
 [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"] { display: none !important; }
 </style>
 """
-"""For the back row: larger type, and nothing beside the page."""
+"""For a projector: larger type, and no sidebar."""
 
 _TAB = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24">'
@@ -136,7 +136,7 @@ which would learn of every visit."""
 
 
 def frame(title: str, lead: str) -> DeltaGenerator:
-    """Set up a page; gives back a place beside the title, for the link to its state.
+    """Set up a page; return a place next to the title, for the link to its state.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def frame(title: str, lead: str) -> DeltaGenerator:
     st.set_page_config(page_title=f"{title} · privgmm", page_icon=_TAB, layout="wide")
     st.html(_LOOK)
     with st.sidebar:
-        place_clock()
+        place_timer()
         st.markdown("### :material/shield_lock: privgmm")
         # Streamlit knows no pages, not even the first, until there is a second.
         for page in PAGES if len(PAGES) > 1 else ():
@@ -158,10 +158,8 @@ def frame(title: str, lead: str) -> DeltaGenerator:
         projector = st.toggle(
             "Projector: large type",
             key="projector",
-            bind="query-params",
-            persist_state="session",
-            help="For a class: larger type, and this bar out of the way. It can be left by a "
-            "button on top of the page.",
+            **LINKED,
+            help="For a class: larger type and no sidebar. A button on the page brings it back.",
         )
         st.caption(
             "Gaussian mixtures under differential privacy, with no bounds on the data. After "
@@ -189,13 +187,13 @@ def _leave() -> None:
 
 @functools.cache
 def _start_compiling() -> threading.Timer:
-    """Compile kernels soon, once in the life of the server, so that no release waits for it."""
-    timer = threading.Timer(_SECONDS_FIRST, warm)
+    """Compile kernels once per server, before the first release needs them."""
+    timer = threading.Timer(_SECONDS_FIRST, compile_all)
     timer.daemon = True
     timer.start()
     return timer
 
 
 def slider_ends(left: str, right: str) -> None:
-    """Say what the two ends of the slider above mean."""
+    """Label the two ends of the slider above."""
     st.html(f'<div class="privgmm-ends"><span>← {left}</span><span>{right} →</span></div>')

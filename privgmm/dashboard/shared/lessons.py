@@ -1,13 +1,12 @@
 """Links: the whole state of a page in one address, lessons, and the path of a class.
 
 Every widget's key is its name in the address. A link with ``lesson`` in it hides the controls
-and shows ``question`` above the page: one address sets the scene for a class. It may leave chosen
-controls in sight (``show``), ask for a prediction first (``predict``) and hold an answer to be
-revealed (``answer``). A link with ``class`` in it is a step of the ready-made path through all
-pages: its words are in `CLASS`, and Next leads on.
+and shows ``question`` above the page. It may leave some controls visible (``show``), ask for a
+prediction first (``predict``) and contain an answer to be revealed (``answer``). A link with
+``class`` in it is a step of the class through all pages, whose words are in `CLASS`.
 
-Pages put their controls in `controls_panel`, say with `scene_line` what a lesson has set, and call
-`show_link` last, with the names they use and how each is written.
+Pages put their controls in `controls_panel`, describe with `scene_line` what a lesson has set, and
+call `show_link` last, with the names of their widgets and how each value is written.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from streamlit.delta_generator import DeltaGenerator
 __all__ = [
     "CLASS",
     "LESSONS",
+    "LINKED",
     "Lesson",
     "Writer",
     "class_link",
@@ -30,6 +30,7 @@ __all__ = [
     "current_lesson",
     "link_to",
     "pin_question",
+    "plainly",
     "revealed",
     "scene_line",
     "show_lessons",
@@ -37,33 +38,56 @@ __all__ = [
     "written",
 ]
 
+LINKED: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+"""For a widget whose key is its name in the address and whose value outlives other pages."""
+
 _LONGEST = 400
+"""Characters of a text from an address, by convention: a question of a few sentences."""
 _MOST_PREDICTIONS = 5
+"""By convention: more do not fit in a row."""
 _WORDS = ("lesson", "question", "predict", "answer", "show", "class")
-"""What an address holds of a lesson."""
+"""Names in an address that belong to a lesson."""
 
 Writer = Callable[[Any], str]
-"""How a widget's value is written in the address: as the widget shows it."""
+"""Writes a widget's value in the address, as the widget shows it."""
+
+
+def plainly(*keys: str) -> dict[str, Writer]:
+    """Return writers for widgets that show switches, numbers and words without a format.
+
+    Examples
+    --------
+    >>> write = plainly("auto")["auto"]
+    >>> write(True), write(6.50), write(3), write("Scan")
+    ('true', '6.5', '3', 'Scan')
+    """
+    return dict.fromkeys(keys, _plain)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class Lesson(NamedTuple):
-    """A scene for a class.
+    """A page with given settings, a question and an answer.
 
     Parameters
     ----------
     title, question : str
     values : mapping of str to str
-        What the controls hold, as an address holds it.
+        Values of the controls, as in an address.
     page : str
         Its address; empty for Explore.
     predictions : tuple of str
-        What one may predict, before anything is revealed.
+        Predictions to choose from, before anything is revealed.
     answer : str
-        Revealed on request.
+        Shown when it is revealed.
     visible : tuple of str
-        Keys of controls that stay in sight.
+        Keys of controls that stay visible.
     number : str
-        Its place in the class; empty if it has none.
+        Its number in the class; empty outside it.
     """
 
     title: str
@@ -77,14 +101,31 @@ class Lesson(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The page's file beside app.py."""
+        """The page's file, relative to app.py."""
         return f"pages/{self.page}.py" if self.page else "app.py"
 
     @property
     def waits(self) -> bool:
-        """Whether something is kept back until it is revealed."""
+        """Whether something is hidden until it is revealed."""
         return bool(self.predictions or self.answer)
 
+
+_TWO_GROUPS = {
+    "source": "Generate",
+    "kind": "Well separated",
+    "true_k": "2",
+    "d": "2",
+    "n": "10,000",
+    "data_seed": "1",
+    "k": "2",
+    "auto": "true",
+    "auto_k": "false",
+    "epsilon": "1",
+    "delta": "10⁻⁶",
+    "seeded": "false",
+    "learner": "Maximum likelihood (EM)",
+}
+"""Settings of Explore that two steps of the class share."""
 
 CLASS: tuple[Lesson, ...] = (
     Lesson(
@@ -93,32 +134,20 @@ CLASS: tuple[Lesson, ...] = (
         "Which data set was it made from?",
         {"audit": "Guess", "audit_epsilon": "1", "person": "outlier", "noise": "off"},
         "Audit",
-        ("I will guess like a coin", "I will be right more often", "I will always be right"),
-        "Without noise one person far away gives herself away every time. Switch the noise on and "
-        "play again: now nobody can be right much more often than a coin, however clever.",
+        (
+            "I will be right half of the time",
+            "I will be right more often",
+            "I will always be right",
+        ),
+        "Without noise one person far away is recognised every time. Switch the noise on and play "
+        "again: now no one can be right much more often than half of the time, however clever.",
         ("noise", "person"),
         "1",
     ),
     Lesson(
         "What does privacy cost?",
         "10,000 people in two groups. How far will the noise of ε = 1 move what is published?",
-        {
-            "source": "Generate",
-            "kind": "Well separated",
-            "true_k": "2",
-            "d": "2",
-            "n": "10,000",
-            "data_seed": "1",
-            "method": "Auto",
-            "k": "2",
-            "auto": "true",
-            "auto_k": "false",
-            "forgiving": "false",
-            "epsilon": "1",
-            "delta": "10⁻⁶",
-            "seeded": "false",
-            "learner": "Maximum likelihood (EM)",
-        },
+        {**_TWO_GROUPS, "method": "Sketch"},
         "",
         ("One cannot see it", "A little, but one can see it", "Out of the picture"),
         "One can hardly see it: use “Differences ×10”. Now drag ε to 0.1, and then the rows down "
@@ -134,49 +163,33 @@ CLASS: tuple[Lesson, ...] = (
         {"film": "A sketch", "step": "1"},
         "How_it_works",
         ("Dealing people into blocks", "The vote", "The noise"),
-        "All three together: one person is in one block only, so one vote at most changes, and so "
-        "little noise is enough to hide it. Press Play, then step through it again.",
+        "All three together: one person is in one block only, so at most one vote changes, and a "
+        "little noise is enough to hide that. Press Play, then step through it again.",
         ("film",),
         "3",
     ),
     Lesson(
         "“No” is an answer, and costs too",
         "The same people, by the paper's own constants. What will come out?",
-        {
-            "source": "Generate",
-            "kind": "Well separated",
-            "true_k": "2",
-            "d": "2",
-            "n": "10,000",
-            "data_seed": "1",
-            "method": "Paper",
-            "k": "2",
-            "auto": "true",
-            "auto_k": "false",
-            "forgiving": "false",
-            "epsilon": "1",
-            "delta": "10⁻⁶",
-            "seeded": "false",
-            "learner": "Maximum likelihood (EM)",
-        },
+        {**_TWO_GROUPS, "method": "Paper"},
         "",
         ("The same mixture", "A worse one", "Nothing"),
         "Nothing: with these constants it takes about 10¹⁸ people. Press Release and look at what "
         "was spent: whether the answer is yes or no can itself depend on one person, so “no” has "
-        "its price as well. Then choose the method Auto.",
+        "its price as well. Then choose the method Sketch.",
         ("method",),
         "4",
     ),
     Lesson(
         "When are two clouds the same?",
-        "Two Gaussians, drawn far too far apart. How often would the best guess tell from which of "
-        "them a row was drawn?",
+        "Two Gaussians, drawn much too far apart. How often would the best guess name the one from "
+        "which a row was drawn?",
         {"zoom": "1,000×"},
         "Theorem_1_8",
         ("About half of the time", "Three times in four", "Nearly always"),
-        "About half of the time: as often as a coin. Theorem 1.8 says why that can be read off the "
-        "parameters: the distance of two clouds and the distance of their parameters bound each "
-        "other, in any number of columns.",
+        "About half of the time, which is chance level. Theorem 1.8 says why that can be seen from "
+        "the parameters: the distance of two clouds and the distance of their parameters bound "
+        "each other, in any number of columns.",
         ("zoom",),
         "5",
     ),
@@ -199,8 +212,8 @@ CLASS: tuple[Lesson, ...] = (
         "Ledger",
         ("More than 2", "Exactly 2", "2 or less"),
         "2 or less. Adding all ε is always right, but bad luck rarely strikes twice, and the "
-        "account takes the smaller of two proved totals. Rehearsals are not in it: they were made "
-        "from people who do not exist.",
+        "account takes the smaller of two proved totals. Rehearsals are not in it: their people "
+        "do not exist.",
         (),
         "6b",
     ),
@@ -239,7 +252,7 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         "Could you tell?",
         "B holds one row that lies a million away. Guess ten times whether the release came from "
-        "A or from B: how often are you right, and how often would a coin be?",
+        "A or from B: how often are you right, compared with half of the time by chance?",
         {"audit": "Guess", "audit_epsilon": "1", "person": "outlier", "noise": "on"},
         "Audit",
     ),
@@ -261,19 +274,19 @@ LESSONS: tuple[Lesson, ...] = (
 
 
 def class_link(number: int) -> str:
-    """The address of a step of the class, without the server: the first is number 1."""
+    """Return the address of a step of the class, without the server; the first step is 1."""
     lesson = CLASS[number - 1]
     return f"{lesson.page}?{urlencode({**lesson.values, 'class': str(number)})}"
 
 
 def _step() -> int | None:
-    """The step of the class in the address, if there is one."""
+    """Read the step of the class from the address; None if there is none."""
     said = st.query_params.get("class", "")
     return int(said) if said.isascii() and said.isdigit() and 0 < int(said) <= len(CLASS) else None
 
 
 def current_lesson() -> Lesson | None:
-    """The lesson in the address, if there is one."""
+    """Read the lesson from the address; None if there is none."""
     number = _step()
     if number is not None:
         return CLASS[number - 1]
@@ -293,12 +306,12 @@ def current_lesson() -> Lesson | None:
 
 
 def _seal(lesson: Lesson) -> str:
-    """Where the session remembers that this lesson's answer was revealed."""
+    """Name the place in the session that remembers that this lesson's answer was revealed."""
     return f"revealed {lesson.title} {lesson.question}"
 
 
 def revealed() -> bool:
-    """Whether nothing is kept back: there is no lesson, or it keeps back nothing any more.
+    """Whether everything may be shown: there is no lesson, or its answer was revealed.
 
     A lesson without a prediction and an answer keeps its picture back until the release.
     """
@@ -307,7 +320,7 @@ def revealed() -> bool:
 
 
 def pin_question() -> None:
-    """Show the lesson on top of the page. Its words come from outside: escaped."""
+    """Show the lesson on top of the page. Its words come from outside, so they are escaped."""
     lesson = current_lesson()
     if lesson is None:
         return
@@ -329,14 +342,11 @@ def pin_question() -> None:
 
 
 def _ask(lesson: Lesson) -> None:
-    """A prediction, and the button that reveals the answer."""
+    """Show the predictions, and the button that reveals the answer."""
     guess = None
     if lesson.predictions:
         guess = st.segmented_control(
-            "Your prediction",
-            lesson.predictions,
-            key=_prediction(lesson),
-            persist_state="session",
+            "Your prediction", lesson.predictions, key=_prediction(lesson), persist_state="session"
         )
     if revealed():
         return
@@ -357,7 +367,7 @@ def _prediction(lesson: Lesson) -> str:
 
 
 def _show_answer(lesson: Lesson) -> None:
-    """What was kept back, and what was predicted."""
+    """Show the answer and what was predicted."""
     guess = st.session_state.get(_prediction(lesson))
     said = f" You said: {html.escape(str(guess))}." if guess else ""
     st.html(
@@ -370,7 +380,7 @@ def _reveal(seal: str) -> None:
 
 
 def _lead_on() -> None:
-    """Back and Next, in the class."""
+    """Show the buttons Back and Next of the class."""
     number = _step()
     if number is None:
         return
@@ -388,7 +398,7 @@ def _go(number: int) -> None:
 
 
 def _left_in_sight(keys: Sequence[str]) -> str:
-    """The look of panels in which only some controls are shown."""
+    """Return the style that hides all but some controls of a panel."""
     others = "".join(f":not(.st-key-{key})" for key in keys)
     return (
         '<style>[class*="st-key-partly-"] [data-testid="stElementContainer"]'
@@ -397,14 +407,14 @@ def _left_in_sight(keys: Sequence[str]) -> str:
 
 
 def controls_panel(name: str, *, border: bool = True) -> DeltaGenerator:
-    """A container for controls, out of sight in a lesson but for those that it leaves visible.
+    """Make a container for controls; a lesson hides all but those it leaves visible.
 
-    The widgets stay on the page, unseen: what they hold comes from the address, as always.
+    Hidden widgets stay on the page: their values come from the address, as always.
 
     Parameters
     ----------
     name : str
-        Of the panel, different for each on a page.
+        Of the panel, unique on the page.
     border : bool
     """
     lesson = current_lesson()
@@ -413,14 +423,14 @@ def controls_panel(name: str, *, border: bool = True) -> DeltaGenerator:
 
 
 def leave_lesson() -> None:
-    """Give the controls back."""
+    """Show the controls again."""
     for name in _WORDS:
         if name in st.query_params:
             del st.query_params[name]
 
 
 def scene_line(words: str) -> None:
-    """What the hidden controls hold, in a line; nothing while they are in sight."""
+    """Describe the hidden controls in a line; nothing while they are visible."""
     if current_lesson() is not None:
         st.caption(f":material/tune: {words}")
 
@@ -428,14 +438,14 @@ def scene_line(words: str) -> None:
 def written(
     writers: Mapping[str, Writer], *, without: Sequence[str] = ()
 ) -> dict[str, str | list[str]]:
-    """The state of a page's widgets, defaults included, as an address holds it.
+    """Return the state of a page's widgets, defaults included, as the address holds it.
 
     Parameters
     ----------
     writers : mapping of str to callable
-        For each widget's key, how its value is written; several values one by one.
+        For each widget's key, how its value is written; of several values, each one.
     without : sequence of str
-        Keys that do not matter now.
+        Keys that have no meaning at present.
     """
     state = {
         key: st.session_state[key]
@@ -460,7 +470,7 @@ def link_to(
     answer: str = "",
     visible: Sequence[str] = (),
 ) -> str:
-    """An address with these values in it, as a lesson if there is a title or a question.
+    """Build an address with these values; a lesson if there is a title or a question.
 
     Examples
     --------
@@ -481,13 +491,13 @@ def link_to(
 
 
 def show_link(values: Mapping[str, str | list[str]]) -> None:
-    """A small panel with the link to this very state, and a maker of lesson links.
+    """Show a panel with the link to this state, and a form for lesson links.
 
     Parameters
     ----------
     values : mapping of str to str or list of str
-        Names and values as they appear in the address, defaults included, so that the link means
-        the same after an update.
+        Names and values as in the address. Defaults are included, so that the link means the same
+        after an update.
     """
     base = str(st.context.url or "")
     if current_lesson() is not None:
@@ -518,13 +528,10 @@ def show_link(values: Mapping[str, str | list[str]]) -> None:
             help="Separated by semicolons",
         )
         answer = st.text_input(
-            "Answer, to be revealed",
-            key="lesson_answer",
-            max_chars=_LONGEST,
-            placeholder="None",
+            "Answer, to be revealed", key="lesson_answer", max_chars=_LONGEST, placeholder="None"
         )
         visible = st.multiselect(
-            "Controls that stay in sight", list(values), key="lesson_visible", placeholder="None"
+            "Controls that stay visible", list(values), key="lesson_visible", placeholder="None"
         )
         if title or question:
             address = link_to(
@@ -540,7 +547,7 @@ def show_link(values: Mapping[str, str | list[str]]) -> None:
 
 
 def show_lessons() -> None:
-    """Links to the class and to ready-made lessons; each opens the page anew."""
+    """Show links to the class and to ready-made lessons; each loads the page again."""
     with st.expander("A class in 20 minutes", icon=":material/school:"):
         _show_links(
             [
@@ -564,7 +571,7 @@ def show_lessons() -> None:
 
 
 def _show_links(links: Sequence[tuple[str, str]]) -> None:
-    """In the same tab: a link in Markdown would open another."""
+    """Show links that open in the same tab; links in Markdown open another one."""
     lines = "".join(
         f'<li><a href="./{html.escape(address)}" target="_self">{html.escape(words)}</a></li>'
         for words, address in links

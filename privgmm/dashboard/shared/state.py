@@ -1,7 +1,7 @@
 """What a session remembers: which release is shown, for which settings, and how it ended.
 
-A page reruns from top to bottom at every click. Noise must not: a release happens behind a
-button, once, and its frozen outcome is kept here under a key that belongs to no widget.
+A page reruns from top to bottom at every click, and must not draw noise again. A release happens
+once, behind a button, and its frozen outcome is kept here under a key that belongs to no widget.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import dataclasses
 
 import streamlit as st
 
-from privgmm.data.datasets import Dataset
+from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.learners.registry import LEARNERS
 from privgmm.methods.request import PlanRequest
 from privgmm.records.notebook import DEFAULT_LEARNER, Rows, Run
-from privgmm.release import Outcome
+from privgmm.releases import Outcome
 
 __all__ = ["Note", "Settings", "Shown", "keep", "note", "noted", "shown"]
 
@@ -32,7 +32,7 @@ class Settings:
         Fingerprint of the rows.
     data_name : str
     request : PlanRequest
-        What the plan is asked for, for as many rows and columns as the data have.
+        What the plan is asked for, with the numbers of rows and columns of the data.
     seed : int or None
         None for cryptographic noise.
     learner : str
@@ -47,9 +47,9 @@ class Settings:
 
     @property
     def most_components(self) -> int | None:
-        """The largest k the learner takes, if there are too many now; None if all is well.
+        """The largest k that the learner takes, if the request asks for more; else None.
 
-        Where the number of components is left open no blocks are fitted with it.
+        No blocks are fitted with the learner if the number of components is left open.
         """
         if self.request.choose_components:
             return None
@@ -57,7 +57,7 @@ class Settings:
         return most if most is not None and self.request.n_components > most else None
 
     def changes_since(self, earlier: Settings) -> list[str]:
-        """What differs from earlier settings, in words; empty if nothing does."""
+        """Name in words what differs from earlier settings; empty if nothing does."""
         changes = [f"data was {earlier.data_name}"] if self.data != earlier.data else []
         now = self._named()
         return changes + [
@@ -67,7 +67,7 @@ class Settings:
         ]
 
     def _named(self) -> dict[str, object]:
-        """What can be changed beside the data, by the name it has on the page."""
+        """Return what can be changed besides the data, by the name it has on the page."""
         asked = self.request
         return {
             "method": asked.method,
@@ -78,11 +78,10 @@ class Settings:
             "components": asked.components_in_words,
             "blocks": asked.n_blocks,
             "noise seed": self.seed,
-            "forgiving": asked.forgiving,
         }
 
     def run(self, rows: Rows) -> Run:
-        """The same as a run that can be written down."""
+        """Return these settings as a run that can be written down as code."""
         return Run(rows, self.request, self.seed, self.learner)
 
 
@@ -91,14 +90,13 @@ class Shown:
     """A finished release together with what it was made from."""
 
     settings: Settings
-    dataset: Dataset
-    rows: Rows
+    chosen: ChosenData
     outcome: Outcome
 
     @property
     def run(self) -> Run:
-        """How to make it again."""
-        return self.settings.run(self.rows)
+        """The run that repeats it."""
+        return self.settings.run(self.chosen.rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,9 +107,9 @@ class Note:
     ----------
     text : str
     spent : bool
-        Whether its budget is gone.
+        Whether its budget is spent.
     trouble : bool
-        Whether something failed, as opposed to being stopped.
+        Whether something failed, rather than was cancelled.
     """
 
     text: str
@@ -120,7 +118,7 @@ class Note:
 
 
 def shown() -> Shown | None:
-    """The release on display, if there is one."""
+    """Return the release on display, if there is one."""
     value = st.session_state.get(_SHOWN)
     return value if isinstance(value, Shown) else None
 
@@ -131,11 +129,11 @@ def keep(value: Shown) -> None:
 
 
 def noted() -> Note | None:
-    """The last note, until the next attempt."""
+    """Return the last note, until the next attempt."""
     value = st.session_state.get(_NOTE)
     return value if isinstance(value, Note) else None
 
 
 def note(value: Note | None) -> None:
-    """Leave a note, or take it away."""
+    """Leave a note, or remove it."""
     st.session_state[_NOTE] = value

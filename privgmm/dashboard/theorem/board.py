@@ -12,22 +12,22 @@ import streamlit as st
 
 from privgmm.arrays import Array
 from privgmm.dashboard.shared.layout import slider_ends
-from privgmm.dashboard.shared.lessons import Writer
+from privgmm.dashboard.shared.lessons import LINKED, Writer, plainly
 from privgmm.dashboard.theorem.drag import (
     NARROWEST_SPREAD,
     REACH,
     WIDEST_SPREAD,
     PlaneGaussian,
     drag_pair,
+    dragged_pair,
     is_held,
-    moved,
 )
 
 __all__ = [
-    "PRESETS",
-    "STANDARD",
+    "BOARD_WRITERS",
+    "PAIR_PRESETS",
     "START",
-    "WRITERS",
+    "UNIT_GAUSSIAN",
     "ZOOMS",
     "Pair",
     "choose_zoom",
@@ -38,36 +38,52 @@ __all__ = [
 ]
 
 ZOOMS = (1, 10, 100, 1000, 10_000)
+"""Factors of the microscope; from about 1000 the theorem applies to most pairs on the board."""
 _DRAG = "drag"
-WRITERS: dict[str, Writer] = {
+BOARD_WRITERS: dict[str, Writer] = {
     "zoom": lambda zoom: f"{zoom:,}×",
-    **{
-        f"{field.name}{which}": lambda value: f"{value:g}"
-        for which in (1, 2)
-        for field in dataclasses.fields(PlaneGaussian)
-    },
+    **plainly(*(f"{f.name}{which}" for which in (1, 2) for f in dataclasses.fields(PlaneGaussian))),
 }
 
-STANDARD = PlaneGaussian(0.0, 0.0, 1.0, 1.0, 0.0)
+UNIT_GAUSSIAN = PlaneGaussian(0.0, 0.0, 1.0, 1.0, 0.0)
+"""Mean zero and covariance one."""
 START = (PlaneGaussian(-0.8, -0.4, 1.5, 0.9, -30.0), PlaneGaussian(0.6, 0.5, 1.2, 1.1, 60.0))
-PRESETS: dict[str, tuple[PlaneGaussian, PlaneGaussian, str]] = {
+"""The first pair on the board: different, and with all handles visible."""
+PAIR_PRESETS: dict[str, tuple[PlaneGaussian, PlaneGaussian, str]] = {
     "Start again": (*START, "The pair that the page starts with"),
     "Means only": (
-        STANDARD,
+        UNIT_GAUSSIAN,
         PlaneGaussian(0.8, 0.0, 1.0, 1.0, 0.0),
-        "Equal shapes: TV = 0.3989 Δ as TV → 0, whatever the dimension",
+        "Equal shapes: TV = 0.3989 Δ as TV → 0, in any dimension",
     ),
     "Least TV": (
-        STANDARD,
+        UNIT_GAUSSIAN,
         PlaneGaussian(0.0, 0.0, 1.225, 0.707, 0.0),
         "One spread grows as the other shrinks: TV is as small as Δ allows, 0.2251 Δ",
     ),
     "Most TV": (
-        STANDARD,
+        UNIT_GAUSSIAN,
         PlaneGaussian(1.0, 0.0, 1.137, 1.399, 0.0),
         "A full shift and both spreads grow: in two dimensions TV is at most 0.4782 Δ",
     ),
 }
+"""Pairs by name, each with its explanation; the numbers are best constants of Theorem 1.8."""
+
+
+_INPUTS: tuple[tuple[str, float, float, float, str | None], ...] = (
+    ("Centre, across", -REACH, REACH, 0.1, None),
+    ("Centre, up", -REACH, REACH, 0.1, None),
+    (
+        *("Spread along", NARROWEST_SPREAD, WIDEST_SPREAD, 0.05),
+        "Standard deviation in the direction of the turn",
+    ),
+    (
+        *("Spread across", NARROWEST_SPREAD, WIDEST_SPREAD, 0.05),
+        "Standard deviation at right angles to it",
+    ),
+    ("Turn in degrees", -90.0, 90.0, 5.0, None),
+)
+"""Label, range, step and help of the number inputs, in the order of the fields."""
 
 
 class Pair(NamedTuple):
@@ -80,7 +96,7 @@ class Pair(NamedTuple):
 
     @classmethod
     def seen_through(cls, first: PlaneGaussian, second: PlaneGaussian, zoom: float) -> Pair:
-        """The pair whose difference, made `zoom` times larger, is the one on the board.
+        """Make the pair whose difference, `zoom` times larger, is the one on the board.
 
         Mean and covariance of the second move in a straight line to those of the first, so Delta
         is exactly `zoom` times smaller, and the covariance stays positive definite.
@@ -93,14 +109,14 @@ class Pair(NamedTuple):
         )
 
     def swapped(self) -> Pair:
-        """Second before first."""
+        """Swap first and second."""
         return Pair(self.mean2, self.cov2, self.mean1, self.cov1)
 
 
 def show_board(
     first: PlaneGaussian, second: PlaneGaussian, line: tuple[float, float, float, float], zoom: int
 ) -> None:
-    """The picture to drag in.
+    """Show the picture to drag in.
 
     Parameters
     ----------
@@ -108,7 +124,7 @@ def show_board(
     line : tuple of float
         Two points (x, y, x, y) of a line to show.
     zoom : int
-        How many times larger than it is the difference is drawn: said on the board.
+        The difference is drawn this many times too large, as the board says.
     """
     st.markdown(
         "**Drag and stretch**",
@@ -131,87 +147,43 @@ def hand_rests() -> bool:
 
 
 def choose_zoom() -> int:
-    """The microscope, and ready-made pairs."""
+    """Show the microscope, and ready-made pairs."""
     zoom = st.select_slider(
         "Microscope",
         ZOOMS,
         1000,
         format_func=lambda zoom: f"{zoom:,}×",
         key="zoom",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="The board shows the difference this many times larger than it is. The theorem "
-        "speaks of pairs so close that no eye could tell them apart.",
+        "is about pairs so close that no eye could distinguish them.",
     )
     slider_ends("as drawn", "nearly equal")
     row = st.container(horizontal=True, gap="small")
-    for name, (first, second, words) in PRESETS.items():
+    for name, (first, second, words) in PAIR_PRESETS.items():
         row.button(name, key=f"preset {name}", help=words, on_click=load, args=(first, second))
     return int(zoom)
 
 
 def type_pair() -> tuple[PlaneGaussian, PlaneGaussian]:
-    """Number inputs for both Gaussians."""
+    """Show number inputs for both Gaussians."""
     with st.expander("Type the numbers", icon=":material/keyboard:"):
         return _typed(1, START[0]), _typed(2, START[1])
 
 
 def _typed(which: int, start: PlaneGaussian) -> PlaneGaussian:
     st.caption(f"{'First' if which == 1 else 'Second'} Gaussian, as on the board")
-    left, right = st.columns(2)
-    x = left.number_input(
-        "Centre, across",
-        -REACH,
-        REACH,
-        start.x,
-        0.1,
-        key=f"x{which}",
-        bind="query-params",
-        persist_state="session",
+    columns = st.columns(2)
+    return PlaneGaussian(
+        *(
+            columns[place % 2].number_input(
+                label, low, high, value, step, key=f"{field.name}{which}", help=meaning, **LINKED
+            )
+            for place, (field, value, (label, low, high, step, meaning)) in enumerate(
+                zip(dataclasses.fields(start), dataclasses.astuple(start), _INPUTS, strict=True)
+            )
+        )
     )
-    y = right.number_input(
-        "Centre, up",
-        -REACH,
-        REACH,
-        start.y,
-        0.1,
-        key=f"y{which}",
-        bind="query-params",
-        persist_state="session",
-    )
-    along = left.number_input(
-        "Spread along",
-        NARROWEST_SPREAD,
-        WIDEST_SPREAD,
-        start.along,
-        0.05,
-        key=f"along{which}",
-        bind="query-params",
-        persist_state="session",
-        help="Standard deviation in the direction of the turn",
-    )
-    across = right.number_input(
-        "Spread across",
-        NARROWEST_SPREAD,
-        WIDEST_SPREAD,
-        start.across,
-        0.05,
-        key=f"across{which}",
-        bind="query-params",
-        persist_state="session",
-        help="Standard deviation at right angles to it",
-    )
-    turn = left.number_input(
-        "Turn in degrees",
-        -90.0,
-        90.0,
-        start.turn,
-        5.0,
-        key=f"turn{which}",
-        bind="query-params",
-        persist_state="session",
-    )
-    return PlaneGaussian(x, y, along, across, turn)
 
 
 def load(first: PlaneGaussian, second: PlaneGaussian, zoom: int | None = None) -> None:
@@ -224,6 +196,6 @@ def load(first: PlaneGaussian, second: PlaneGaussian, zoom: int | None = None) -
 
 
 def _moved() -> None:
-    pair = moved(_DRAG)
+    pair = dragged_pair(_DRAG)
     if pair is not None:
         load(*pair)

@@ -10,11 +10,11 @@ import numpy as np
 import streamlit as st
 
 from privgmm.dashboard.shared.format import number_in_words
-from privgmm.dashboard.shared.lessons import Writer, controls_panel
-from privgmm.dashboard.theorem.board import STANDARD, ZOOMS, load
+from privgmm.dashboard.shared.lessons import LINKED, Writer, controls_panel, plainly
+from privgmm.dashboard.theorem.board import UNIT_GAUSSIAN, ZOOMS, load
 from privgmm.dashboard.theorem.drag import PlaneGaussian
 from privgmm.distances.bounds import TVBounds
-from privgmm.distances.gaussian_pairs import KINDS, PairCloud, random_pairs
+from privgmm.distances.gaussian_pairs import PAIR_KINDS, PairCloud, random_pairs
 from privgmm.figures.theory import (
     HIGHEST,
     LOWEST,
@@ -24,25 +24,28 @@ from privgmm.figures.theory import (
     pair_figure,
 )
 
-__all__ = ["WRITERS", "chosen_dot", "exaggeration", "show_cloud"]
+__all__ = ["CLOUD_WRITERS", "chosen_dot", "exaggeration", "show_cloud"]
 
 DIMENSIONS = (1, 2, 5, 20)
+"""Dimensions of the random pairs."""
 _EACH = 250
+"""Pairs per dimension and kind of difference: 3,000 in all."""
 _KIND_LABELS = {"mean": "▲ means", "covariance": "■ shapes", "both": "● both"}
-WRITERS: dict[str, Writer] = {
-    "dimensions": str,
+CLOUD_WRITERS: dict[str, Writer] = {
+    **plainly("dimensions", "ratio"),
     "kinds": lambda kind: _KIND_LABELS[kind],
-    "ratio": lambda on: str(on).lower(),
 }
 
 
 @st.cache_resource(show_spinner="Drawing 3,000 random pairs and their exact TV…")
 def _clouds(each: int) -> dict[tuple[int, str], PairCloud]:
-    return {(d, kind): random_pairs(each, d, kind, rng=d) for d in DIMENSIONS for kind in KINDS}
+    return {
+        (d, kind): random_pairs(each, d, kind, rng=d) for d in DIMENSIONS for kind in PAIR_KINDS
+    }
 
 
 def show_cloud(known: TVBounds, swapped_delta: float) -> None:
-    """The theorem's band with all pairs in it; `known` is the pair on the board."""
+    """Show the theorem's band with all pairs; `known` is the pair on the board."""
     with controls_panel("cloud", border=False):
         left, right = st.columns([1, 1.2])
         dimensions = left.pills(
@@ -51,25 +54,22 @@ def show_cloud(known: TVBounds, swapped_delta: float) -> None:
             selection_mode="multi",
             default=DIMENSIONS,
             key="dimensions",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help="3,000 random pairs, drawn once; choose which to show",
         )
         kinds = right.pills(
             "What differs",
-            KINDS,
+            PAIR_KINDS,
             selection_mode="multi",
-            default=KINDS,
+            default=PAIR_KINDS,
             format_func=lambda kind: _KIND_LABELS[kind],
             key="kinds",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
         )
         ratio = st.toggle(
             "Divide by Δ",
             key="ratio",
-            bind="query-params",
-            persist_state="session",
+            **LINKED,
             help="Draws TV/Δ: the bounds become level lines and the dots spread out",
         )
     everything = _clouds(_EACH)
@@ -96,7 +96,7 @@ def show_cloud(known: TVBounds, swapped_delta: float) -> None:
 def chosen_dot(
     event: Any, clouds: dict[tuple[int, str], PairCloud]
 ) -> tuple[PairCloud, int] | None:
-    """The pair behind the dot that was clicked; None if there is none."""
+    """Find the pair behind the dot that was clicked; None if there is none."""
     for point in event.get("selection", {}).get("points", []):
         data = point.get("customdata")
         # Plotly's events carry arrays as objects with the positions as names.
@@ -109,7 +109,7 @@ def chosen_dot(
 
 
 def exaggeration(delta: float) -> int:
-    """How often a difference can be enlarged and still be a Gaussian's (Delta < 1), and seen."""
+    """Choose a zoom at which the pair is visible and still Gaussian (Delta < 1)."""
     return max((zoom for zoom in ZOOMS if delta * zoom <= 0.95), default=1)
 
 
@@ -147,7 +147,7 @@ def _clicked(cloud: PairCloud, index: int) -> None:
             key="take",
             icon=":material/drag_pan:",
             on_click=load,
-            args=(STANDARD, second.within_limits(), zoom),
+            args=(UNIT_GAUSSIAN, second.within_limits(), zoom),
             disabled=d > 2 or second.within_limits() != _rounded(second),
             help="For pairs in one or two dimensions that fit on it",
         )

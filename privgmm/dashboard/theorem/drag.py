@@ -1,8 +1,7 @@
 """Two Gaussians to drag and stretch in the browser.
 
-The component draws what it is given and reports what the hand does, a few times a second while it
-moves and once more when it lets go. It keeps no state of its own: the page's number inputs do, so
-that a pair can be typed, linked to and restored.
+The component draws what it gets and reports drags, a few times a second and once more at the end.
+It keeps no state: the page's number inputs do, so that a pair can be typed, linked to and restored.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ __all__ = [
     "WIDEST_SPREAD",
     "PlaneGaussian",
     "drag_pair",
+    "dragged_pair",
     "is_held",
-    "moved",
     "read_pair",
 ]
 
@@ -34,11 +33,12 @@ REACH = 3.5
 """Centres lie within this of the origin in each coordinate."""
 
 NARROWEST_SPREAD, WIDEST_SPREAD = 0.1, 3.5
+"""Limits of standard deviations: handles stay on the board and apart from the centre."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlaneGaussian:
-    """A Gaussian in the plane by what a hand can move.
+    """A Gaussian in the plane, by the numbers that dragging changes.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class PlaneGaussian:
         return np.asarray(root @ root.T, dtype=np.float64)
 
     def within_limits(self) -> PlaneGaussian:
-        """The nearest that the controls can show."""
+        """The nearest Gaussian that the controls can show."""
         return PlaneGaussian(
             x=_within(self.x, -REACH, REACH),
             y=_within(self.y, -REACH, REACH),
@@ -85,7 +85,7 @@ def _within(value: float, low: float, high: float) -> float:
 
 
 def read_pair(reported: Any) -> tuple[PlaneGaussian, PlaneGaussian] | None:
-    """The pair in what the browser reported; None if it holds anything but ten numbers."""
+    """Read the pair that the browser reported; None unless it is ten finite numbers."""
     if not isinstance(reported, Mapping):
         return None
     numbers = reported.get("pair")
@@ -111,7 +111,7 @@ def drag_pair(
     key: str,
     on_move: Callable[[], None],
 ) -> None:
-    """Draw the pair and call `on_move` when the hand has moved it; see `moved`.
+    """Show the pair and call `on_move` when it was dragged; see `dragged_pair`.
 
     `line` is drawn dotted through two points (x, y, x, y), and `note` is written below.
     """
@@ -134,13 +134,13 @@ def _report(key: str) -> Mapping[str, Any]:
     return report if isinstance(report, Mapping) else {}
 
 
-def moved(key: str) -> tuple[PlaneGaussian, PlaneGaussian] | None:
-    """Where the hand last moved the pair, if it has."""
+def dragged_pair(key: str) -> tuple[PlaneGaussian, PlaneGaussian] | None:
+    """Return where the pair was last dragged to, if it was."""
     return read_pair(_report(key))
 
 
 def is_held(key: str) -> bool:
-    """Whether the hand was still moving something when the browser last reported."""
+    """Whether the pair was still being dragged when the browser last reported."""
     return _report(key).get("held") is True
 
 

@@ -9,9 +9,17 @@ import pandas as pd
 import streamlit as st
 
 from privgmm.dashboard.shared.format import number_in_words
-from privgmm.dashboard.shared.jobs import on_the_clock, redraw
 from privgmm.dashboard.shared.layout import frame
-from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
+from privgmm.dashboard.shared.lessons import (
+    LINKED,
+    Writer,
+    controls_panel,
+    plainly,
+    scene_line,
+    show_link,
+    written,
+)
+from privgmm.dashboard.shared.refresh import is_tick, refreshing_page, rerun
 from privgmm.dashboard.theorem import board, cloud
 from privgmm.dashboard.theorem.board import (
     ZOOMS,
@@ -38,8 +46,7 @@ from privgmm.figures.theory import HIGHEST, LOWEST
 
 __all__ = ["bounds_table", "page"]
 
-_WHOLE = "theorem_whole_page"
-_WRITERS: dict[str, Writer] = {**board.WRITERS, **cloud.WRITERS, "guess": str}
+_WRITERS: dict[str, Writer] = {**board.BOARD_WRITERS, **cloud.CLOUD_WRITERS, **plainly("guess")}
 _LOOK = """
 <style>
 .st-key-halves > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
@@ -52,20 +59,16 @@ _LOOK = """
 _GUESSES = ("near Δ/200", "half way", "near Δ/√2")
 
 
-@on_the_clock
+@refreshing_page
 def page() -> None:
-    """Draw the page."""
+    """Render the page."""
     link = frame(
         "How far apart are two Gaussians?",
-        "Theorem 1.8 compares two answers: **TV**, how well anyone could tell them apart, and "
+        "Theorem 1.8 compares two answers: **TV**, how well anyone could distinguish them, and "
         "**Δ**, how much their parameters differ. If TV < 1/600, then Δ/200 ≤ TV ≤ Δ/√2.",
     )
     st.html(_LOOK)
-    st.session_state[_WHOLE] = True
-    try:
-        pair = _board()
-    finally:
-        st.session_state[_WHOLE] = False
+    pair = _board()
     known, swapped = theorem_1_8(*pair), theorem_1_8(*pair.swapped())
     show_cloud(known, float(swapped.delta))
     _details(pair, known, swapped)
@@ -76,9 +79,9 @@ def page() -> None:
 
 @st.fragment
 def _board() -> Pair:
-    """The board and the numbers beside it.
+    """Render the board and its numbers.
 
-    While the hand moves only this part runs; the picture of all pairs follows when it rests.
+    While the pair is dragged only this part reruns; the picture of all pairs follows at the end.
     """
     left, right = st.container(key="halves").columns([1, 1.15], gap="medium")
     with left:
@@ -96,8 +99,8 @@ def _board() -> Pair:
         _numbers(known)
         _verdict(known, zoom)
         _guess()
-    if not st.session_state[_WHOLE] and hand_rests():
-        redraw()
+    if is_tick() and hand_rests():
+        rerun()
     return pair
 
 
@@ -149,7 +152,7 @@ def _verdict(known: TVBounds, zoom: int) -> None:
         )
         st.warning(
             f"TV ≥ 1/600, so the theorem says nothing here. Δ/200 ≤ TV ≤ Δ/√2 "
-            f"{'holds all the same' if inside else 'does not hold'}. {advice}",
+            f"{'holds anyway' if inside else 'does not hold'}. {advice}",
             icon=":material/visibility_off:",
         )
 
@@ -159,8 +162,7 @@ def _guess() -> None:
         "Guess first: for close pairs, where between its bounds does TV lie?",
         _GUESSES,
         key="guess",
-        bind="query-params",
-        persist_state="session",
+        **LINKED,
         help="On a logarithmic scale from Δ/200 to Δ/√2, for all pairs with TV < 1/600",
     )
     if guess is None:
@@ -176,7 +178,7 @@ def _guess() -> None:
 
 
 def bounds_table(pair: Pair, known: TVBounds, swapped: TVBounds) -> pd.DataFrame:
-    """What each result of the paper says about a pair, beside the exact value."""
+    """List what each result of the paper says about a pair, with the exact value."""
     zero = np.zeros(2)
     line = (pair.mean1[0], pair.cov1[0, 0], pair.mean2[0], pair.cov2[0, 0])
     b_2 = theorem_b_2(*line)

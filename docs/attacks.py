@@ -1,6 +1,6 @@
 """Repeat the attacks whose figures `docs/threats.md` quotes: ``python docs/attacks.py``.
 
-It takes some minutes. What is drawn afresh differs a little from run to run; the page quotes one.
+It takes some minutes. Results without a seed differ a little from run to run; the page quotes one.
 `python -m privgmm.audit` attacks more, and says whether every claim holds.
 """
 
@@ -29,17 +29,20 @@ from privgmm.errors import PrivacyWarning
 from privgmm.methods import registry
 from privgmm.privacy.composition import told_apart, total
 from privgmm.results import Refusal
+from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.stage import Sketch
 
 __all__ = ["main"]
 
 TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 0.0]], [np.eye(2), np.eye(2)])
+"""Two components eight standard deviations apart, which every method but `paper` can release."""
 FAR = 1e9
+"""How far a row is moved: beyond any bound that one could have set on the rows."""
 
 
-def planned(n_rows: int, method: str, epsilon: float, *, refine: bool = True) -> Plan:
-    """Two components in two columns, delta 1e-6."""
+def planned(n_rows: int, method: str, epsilon: float) -> Plan:
+    """Plan for two components in two columns, delta 1e-6."""
     return best_plan(
         n_rows,
         method=method,
@@ -47,12 +50,11 @@ def planned(n_rows: int, method: str, epsilon: float, *, refine: bool = True) ->
         delta=1e-6,
         n_components=2,
         n_features=2,
-        refine=refine,
     )
 
 
 def neighbours(n_rows: int, moved: float) -> tuple[Array, Array]:
-    """Rows, and the same with one of them moved so far."""
+    """Draw rows, and copy them with one row moved by `moved`."""
     rows = TRUTH.sample(n_rows, rng=5)
     other = rows.copy()
     other[0] += moved
@@ -60,7 +62,7 @@ def neighbours(n_rows: int, moved: float) -> tuple[Array, Array]:
 
 
 def ceilings() -> None:
-    """What is promised, by method and epsilon; and ten releases together."""
+    """Print what is promised, by method and epsilon; and for ten releases together."""
     for epsilon in (0.3, 1.0, 2.0, 4.0, 8.0):
         each = [
             percent_at_most(planned(10**6, method, epsilon).ceiling)
@@ -73,7 +75,7 @@ def ceilings() -> None:
 
 
 def seeds() -> None:
-    """Whoever knows the seed repeats the release from both tables and compares."""
+    """Repeat a release with a known seed from both tables, and compare."""
     plan, sides = planned(2_000, "sketch", 1.0), neighbours(2_000, 0.5)
     right, coin = 0, np.random.default_rng(0)
     for seed in range(20):
@@ -87,7 +89,7 @@ def seeds() -> None:
 
 
 def _numbers(result: Release | Refusal) -> Array:
-    """What a release shows of its mixture, in an order that does not hang on its shuffling."""
+    """Return the numbers of a released mixture, in an order that undoes its shuffling."""
     if not isinstance(result, Release):
         return np.full(14, np.nan)
     order = np.argsort(result.mixture.means[:, 0])
@@ -97,9 +99,9 @@ def _numbers(result: Release | Refusal) -> Array:
 
 
 def fresh(n_rows: int, method: str, runs: int = 100) -> None:
-    """Releases from A and from B, where a row went far away; and how long each took.
+    """Attack releases from A and from B, where a row was moved far away; and their run times.
 
-    The two take turns, so that a machine that is busier for a while is so for both.
+    Releases from A and B alternate, so that a busy machine slows both.
     """
     plan, sides = planned(n_rows, method, 1.0), neighbours(n_rows, FAR)
     seen, times = np.empty((2, runs, 14)), np.empty((2, runs, 1))
@@ -113,37 +115,40 @@ def fresh(n_rows: int, method: str, runs: int = 100) -> None:
             seen[side, i] = _numbers(result)
     guesses, clock = attack_on(*seen), attack_on(*times)
     print(
-        f"{method}, {n_rows:,} rows, a row {FAR:g} away: {guesses.success:.0%} right, at least "
+        f"{method}, {n_rows:,} rows, a row moves by {FAR:g}: {guesses.success:.0%} right, at least "
         f"{guesses.proved_success():.0%}, ceiling {percent_at_most(plan.ceiling)}; by the clock "
         f"{clock.success:.0%} (medians {np.median(times[0]):.3f} and {np.median(times[1]):.3f} s)"
     )
 
 
 def shown_too_much() -> None:
-    """What a mask draws, before it is squared and shuffled: the best guess, exactly and played."""
+    """Attack what a mask draws before it is squared and shuffled, exactly and by simulation."""
     rng = np.random.default_rng(0)
     for epsilon in (1.0, 8.0):
-        plan = planned(40_000, "lifted", epsilon, refine=False)
+        refining = planned(40_000, "lifted", epsilon)
+        plan = refining.but(refining.stages[0])
         rows, aside = neighbours(40_000, 1.0)
         first = release(rows, plan, rng=1)
-        stage = plan.agreement
+        stage = plan.stage(Agreement)
         worst = stage.worst_pair()
         duels = {
-            "a step to the side": duel_between(first, release(aside, plan, rng=1)),
-            "a million away": duel_between(first, release(neighbours(40_000, 1e6)[1], plan, rng=1)),
+            "a row moves by 1": duel_between(first, release(aside, plan, rng=1)),
+            "a row moves by 10⁶": duel_between(
+                first, release(neighbours(40_000, 1e6)[1], plan, rng=1)
+            ),
             "the worst that the proof allows": at_worst_count(worst, stage.price().chances),
         }
         for name, duel in duels.items():
             played = duel.play(200_000, rng=rng)
             print(
-                f"{name}, {epsilon:g}: best {duel.best_success:.2%}, played {played.share:.2%}, "
+                f"{name}, {epsilon:g}: best {duel.best_success:.2%}, simulated {played.share:.2%}, "
                 f"ceiling {percent_at_most(plan.ceiling)}, "
                 f"alone {percent_at_most(plan.spent().guess_ceiling)}"
             )
 
 
 def at_the_worst(draws: int = 4_000_000) -> None:
-    """All noise of a plan moved by as much as its price allows."""
+    """Move all noise of a plan by as much as its price allows."""
     rng = np.random.default_rng(0)
     plans = [
         registry.get("tight").audited_plans(thorough=False)[0],
@@ -156,7 +161,7 @@ def at_the_worst(draws: int = 4_000_000) -> None:
 
 
 def from_rows_to_mixture() -> None:
-    """The epsilon that an outsider proves against whole releases."""
+    """Print the epsilon that an attacker proves against whole releases."""
     rng = np.random.default_rng(0)
     for case in cases()[:2]:
         print(whole_releases(case, runs=60, rng=rng))
@@ -167,7 +172,7 @@ def from_rows_to_mixture() -> None:
 
 
 def main(names: list[str]) -> None:
-    """All of them, or those named."""
+    """Run all attacks, or those named."""
     warnings.simplefilter("ignore", PrivacyWarning)
     attacks: dict[str, Callable[[], None]] = {
         "ceilings": ceilings,

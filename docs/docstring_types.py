@@ -1,7 +1,7 @@
-"""Types in docstrings are words with shapes ("array-like (k, d)") and are shown as they stand.
+"""Show types in docstrings as they are written: words with shapes ("array-like (k, d)").
 
-The reader of docstrings takes whatever parses as Python for an expression, and would print
-``array - like(k, d)``. Marks that look the same and are not Python keep the words as they are.
+The docstring parser takes text that parses as Python for an expression, and would print
+``array - like(k, d)``. Characters that look the same and are not Python prevent that.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def _kept(match: re.Match[str]) -> str:
 
 
 class TypesAsWritten(griffe.Extension):
-    """Marks the types of every docstring before it is read."""
+    """Marks the types of every docstring before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Called for everything that has been found."""
+        """Mark the types of one object."""
         if obj.docstring is not None:
             marked = _TYPE.sub(_kept, obj.docstring.value)
             obj.docstring.value = _RETURNED.sub(_kept, marked)

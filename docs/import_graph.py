@@ -1,7 +1,7 @@
 """Draw which room of the package imports which, from the imports as they are.
 
 ``python docs/import_graph.py`` puts the drawing into ``docs/architecture.md``, between two markers;
-with ``--check`` it only says whether what stands there is still true.
+with ``--check`` it only says whether the drawing there is up to date.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- import graph: begin -->", "<!-- import graph: end -->"
 
 MODULES_OF_THE_ROOT = {
-    "values": ("errors", "arrays", "html", "budget", "mixture"),
-    "release": ("results", "advice", "release", "compile_kernels"),
+    "values": ("errors", "arrays", "html", "budget", "mixture", "covariance_structures"),
+    "release": ("results", "releases", "compile_kernels"),
     "doors": ("estimator", "cli"),
 }
-"""What lies in the package's root is drawn as these rooms; every folder else is a room itself."""
+"""Modules in the package's root are drawn as these rooms; every other folder is a room itself."""
 
 NOT_DRAWN = ("__main__",)
 
 
 def _room(module: str) -> str | None:
-    """The room of a module; None for the package's root, which only collects public names."""
+    """Find the room of a module; None for the package's root, which only collects public names."""
     _, _, inside = module.partition(".")
     top = inside.partition(".")[0]
     if not top or top in NOT_DRAWN:
@@ -40,7 +40,7 @@ def _room(module: str) -> str | None:
 
 
 def room_imports(graph: grimp.ImportGraph) -> dict[str, set[str]]:
-    """For every room the other rooms that its modules import directly."""
+    """List for every room the other rooms that its modules import directly."""
     found: dict[str, set[str]] = {}
     for module in graph.modules:
         room = _room(module)
@@ -52,7 +52,7 @@ def room_imports(graph: grimp.ImportGraph) -> dict[str, set[str]]:
 
 
 def without_shortcuts(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """The same graph without arrows that follow from others (its transitive reduction)."""
+    """Remove arrows that follow from others (transitive reduction)."""
     try:
         order = list(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as problem:
@@ -67,7 +67,7 @@ def without_shortcuts(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def drawing(graph: Mapping[str, set[str]]) -> str:
-    """The graph as Mermaid text, the highest rooms first."""
+    """Write the graph as Mermaid text, the highest rooms first."""
     arrows = without_shortcuts(graph)
     levels: dict[str, int] = {}
     for room in graphlib.TopologicalSorter(arrows).static_order():
@@ -82,7 +82,7 @@ def drawing(graph: Mapping[str, set[str]]) -> str:
 
 
 def with_drawing(page: str, drawn: str) -> str:
-    """The page with this drawing between its markers."""
+    """Put a drawing between the markers of the page."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

@@ -1,7 +1,7 @@
 """Draw the tutorial's pictures: ``python docs/pictures.py`` writes them into ``docs/images``.
 
-The same calls with the same seeds as in the lessons, drawn by the package's own figures and
-photographed in Chromium.
+The calls and seeds are those of the lessons. The package's own figures draw them, and Chromium
+takes the pictures.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _released(rows: Any, n_components: Any, n_rows: int, seed: int) -> tuple[Rel
 
 
 def pictures() -> dict[str, Any]:
-    """The figures, by the names of their files."""
+    """Make the figures, by the names of their files."""
     data = load_sample("well_separated_2d")
     found, curator = _released(data.rows, 2, data.n_rows, 2023)
     drawn = {

@@ -1,14 +1,16 @@
-"""What the site is built with beside its pages: made from the code when `make docs` runs.
+"""Make the generated parts of the site from the code, when `make docs` runs.
 
-MkDocs calls the functions whose names begin with ``on_``. The reference of the command line is the
-help that the commands print, the page on receipts is made from the schema that receipts are checked
-by, and the drawing of rooms becomes a picture without a script from another host.
+MkDocs calls the functions whose names begin with ``on_``. The reference of a room lists what the
+room exports. The reference of the command line is the help that the commands print. The page on
+receipts is made from the schema that receipts are checked by. The drawing of rooms becomes a
+picture without a script from another host.
 """
 
 from __future__ import annotations
 
 import contextlib
 import html
+import importlib
 import io
 import os
 import re
@@ -22,6 +24,7 @@ from privgmm.records.receipt import receipt_schema
 __all__ = [
     "commands",
     "drawn",
+    "entries",
     "help_of",
     "on_config",
     "on_page_content",
@@ -31,7 +34,9 @@ __all__ = [
 
 COMMANDS = "<!-- commands -->"
 SCHEMA = "<!-- receipt schema -->"
+NAMES = re.compile(r"<!-- names of ([\w.]+) -->")
 _WIDTH = 88
+"""Columns of the help text, by convention: fewer than a line of code may have."""
 _FENCE = re.compile(r"```mermaid\n(flowchart TD\n.*?)```", re.DOTALL)
 
 OPTIONAL = {
@@ -50,16 +55,17 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A page with its generated parts in place of their marks."""
+    """Replace the marks of a page by its generated parts."""
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, _command_line())
     if SCHEMA in markdown:
         markdown = markdown.replace(SCHEMA, _schema_table())
+    markdown = NAMES.sub(lambda match: entries(match.group(1)), markdown)
     return _FENCE.sub(lambda match: drawn(match.group(1)), markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Names in tables may break after a dot, a slash or an underscore, and nowhere else."""
+    """Let names in tables break after a dot, a slash or an underscore, and nowhere else."""
 
     def breakable(code: re.Match[str]) -> str:
         return re.sub(r"(?<=\w)([./_])(?=\w)", r"\1<wbr>", code.group())
@@ -72,11 +78,36 @@ def on_page_content(content: str, **_: Any) -> str:
     )
 
 
+# ---------------------------------------------------------------------------- names of a room
+
+
+def entries(room: str) -> str:
+    """List the public names of a room for mkdocstrings, but for those that a page names itself."""
+    pages = (Path(__file__).parent / "reference").glob("*.md")
+    named = {
+        entry
+        for page in pages
+        for entry in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
+    }
+    root = _exported("privgmm")
+    return "\n\n".join(
+        f"::: {room}.{name}"
+        for name in _exported(room)
+        if name not in root and f"{room}.{name}" not in named
+    )
+
+
+def _exported(module: str) -> list[str]:
+    """List what a module exports: stubs of lazy modules do not declare `__all__`."""
+    names: list[str] = vars(importlib.import_module(module))["__all__"]
+    return names
+
+
 # ------------------------------------------------------------------------------ command line
 
 
 def help_of(*command: str) -> str:
-    """What ``privgmm COMMAND --help`` prints."""
+    """Return what ``privgmm COMMAND --help`` prints."""
     said = io.StringIO()
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(_WIDTH)
@@ -92,7 +123,7 @@ def help_of(*command: str) -> str:
 
 
 def commands() -> list[str]:
-    """The names of all commands, in the order of the help."""
+    """List the names of all commands, in the order of the help."""
     return re.findall(r"^    (\w+)(?:  |$)", help_of().split("COMMAND\n", 1)[1], re.MULTILINE)
 
 
@@ -108,7 +139,7 @@ def _command_line() -> str:
 def schema_rows(
     schema: Mapping[str, Any] | None = None, before: str = ""
 ) -> Iterator[tuple[str, str, str]]:
-    """Path, kind and meaning of everything in a receipt, objects before what is in them."""
+    """Yield path, kind and meaning of every field of a receipt, objects before their fields."""
     root = receipt_schema()
     node = root if schema is None else schema
     for name, given in node.get("properties", {}).items():
@@ -133,7 +164,7 @@ def _choices(part: Mapping[str, Any], root: Mapping[str, Any]) -> list[dict[str,
 
 
 def _kind(part: Mapping[str, Any], root: Mapping[str, Any]) -> str:
-    """What a value may be, in words."""
+    """Say in words what a value may be."""
     choices = _choices(part, root)
     if choices:
         return " or ".join(dict.fromkeys(_kind(one, root) for one in choices))
@@ -157,10 +188,11 @@ def _schema_table() -> str:
 # --------------------------------------------------------------------------- drawing of rooms
 
 _BOX, _GAP, _LETTER = 34, 26, 7.4
+"""Height of a box, space between boxes, and width of a letter as `site.css` sets it, in pixels."""
 
 
 def drawn(flowchart: str) -> str:
-    """A flowchart as a picture: boxes in layers, each below all that point to it."""
+    """Draw a flowchart as an SVG picture: boxes in layers, each below all that point to it."""
     labels = dict(re.findall(r'^ +(\w+)\["(.+)"\]$', flowchart, re.MULTILINE))
     arrows = re.findall(r"^ +(\w+) --> (\w+)$", flowchart, re.MULTILINE)
     depth = dict.fromkeys(labels, 0)

@@ -1,4 +1,4 @@
-"""Dotted names and where they lead; shared by the checks of pages."""
+"""Resolve the dotted names on pages; shared by the checks of pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def resolve(dotted: str) -> object:
-    """The module, then attributes, that a dotted name stands for."""
+    """Find the object that a dotted name stands for: a module, then attributes."""
     parts = dotted.split(".")
     for cut in range(len(parts), 0, -1):
         name = ".".join(parts[:cut])

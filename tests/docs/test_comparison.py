@@ -105,7 +105,7 @@ def test_cells_are_medians_of_the_runs_in_the_file(n: int) -> None:
 
 
 def test_single_runs_that_others_won_are_counted() -> None:
-    """At 100,000 rows, straight from the file: ours has no bounds in whatever column."""
+    """At 100,000 rows, straight from the file: ours has no bounds in any column."""
     raw = json.loads(RESULTS.read_text("utf-8"))["runs"]
     lost = whole = 0
     for situation in ("right", "wide", "tight", "none", "shifted"):
@@ -227,10 +227,10 @@ def test_a_cell_says_why_there_is_no_number() -> None:
     assert page.cell(kept, tool, case, page.MEASURES) == "not run"
     assert page.cell(Campaign(), tool, case, page.MEASURES) == "not installed"
     needs = _tool("opendp_aim")
-    told = page.cell(
+    shown = page.cell(
         Campaign(versions={needs.key: "1"}), needs, _case("problem-10000-none"), page.MEASURES
     )
-    assert told == "needs bounds"
+    assert shown == "needs bounds"
     failed = Run(tool.key, case.key, 0, 1.0, {}, "ValueError: no")
     kept = Campaign(versions={tool.key: "1.0"}, runs=[failed])
     assert page.cell(kept, tool, case, page.MEASURES) == "failed: ValueError: no"
@@ -261,29 +261,29 @@ class _Broken(Tool):
     key = title = "broken"
     takes_bounds = needs_bounds = False
 
-    def learn(self, case: Case, run: int) -> Mixture:  # noqa: ARG002 - any
+    def learn(self, case: Case, run: int) -> Mixture:
         raise Unavailable(f"cannot do {case.key}")
 
 
-class _Told(Tool):
+class _Near(Tool):
     """Answers with the truth, moved a little."""
 
-    key = title = "told"
+    key = title = "near"
     takes_bounds = needs_bounds = False
 
-    def learn(self, case: Case, run: int) -> Mixture:  # noqa: ARG002 - any
+    def learn(self, case: Case, run: int) -> Mixture:
         return PROBLEM.transformed(np.eye(2), [0.1, 0.0])
 
 
 def test_runs_are_done_once_and_failures_are_tried_again() -> None:
     cases = [_case("problem-10000-none")]
     campaign = Campaign()
-    first = list(campaign.go(runs=2, tools=[_Broken(), _Told()], cases=cases))
+    first = list(campaign.go(runs=2, tools=[_Broken(), _Near()], cases=cases))
     assert [(one.tool, one.run) for one in first] == [
         ("broken", 0),
-        ("told", 0),
+        ("near", 0),
         ("broken", 1),
-        ("told", 1),
+        ("near", 1),
     ]
     assert first[0].reason == "cannot do problem-10000-none"
     # a tenth along the first column, in units of each component
@@ -291,7 +291,7 @@ def test_runs_are_done_once_and_failures_are_tried_again() -> None:
     assert first[1].numbers["mean"] == pytest.approx(max(shifts), rel=1e-4)
     assert first[1].numbers["covariance"] == pytest.approx(0, abs=1e-9)
     assert campaign.sizes == {"problem-10000-none": 10_000}
-    again = list(campaign.go(runs=2, tools=[_Broken(), _Told()], cases=cases))
+    again = list(campaign.go(runs=2, tools=[_Broken(), _Near()], cases=cases))
     assert {one.tool for one in again} == {"broken"}
     assert len(campaign.runs) == 4
 
@@ -305,7 +305,7 @@ def test_a_tool_that_cannot_be_installed_says_so(
     monkeypatch.setattr(Environment, "requirements", tmp_path / "nothing.txt")
     monkeypatch.setattr(Environment, "folder", tmp_path / "venv")
 
-    class Missing(_Told):
+    class Missing(_Near):
         key = title = "missing"
         environment = where
 
@@ -373,10 +373,10 @@ def test_rows_are_the_same_in_every_situation_and_differ_from_run_to_run() -> No
     np.testing.assert_allclose(tight.half, 0.5 * right.half)
 
 
-def test_only_those_are_told_bounds_who_take_them() -> None:
-    told = ProblemCase(10_000, SITUATIONS[0])
+def test_bounds_are_given_only_to_tools_that_take_them() -> None:
+    right = ProblemCase(10_000, SITUATIONS[0])
     for tool in TOOLS:
-        assert tool.plays(told) == tool.takes_bounds
+        assert tool.plays(right) == tool.takes_bounds
         none = next(one for one in SITUATIONS if one.key == "none")
         assert tool.plays(ProblemCase(10_000, none)) != tool.needs_bounds
         shifted = next(one for one in SITUATIONS if one.key == "shifted")
@@ -384,7 +384,7 @@ def test_only_those_are_told_bounds_who_take_them() -> None:
 
 
 def test_bounds_of_tables_hold_nearly_all_of_the_flights() -> None:
-    """Told without looking, and right: less than one row in a thousand is outside."""
+    """Stated without looking, and right: less than one row in a thousand is outside."""
     (case,) = [one for one in CASES if one.key == "flights-right"]
     assert isinstance(case, TableCase)
     assert isinstance(case.bounds, Box)

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-import privgmm
-from privgmm.errors import PrivacyWarning
+from privgmm import errors
 from tests.docs.names import ROOT
 
 SAMPLE = re.compile(r"^( *)```python\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
@@ -25,18 +24,18 @@ PAGES = sorted(
 
 
 def samples(page: str) -> list[str]:
-    """The samples of a page, in order; those in solutions too, which are indented."""
+    """List the samples of a page, in order; those in solutions too, which are indented."""
     text = (ROOT / page).read_text("utf-8")
     return [textwrap.dedent(code) for _, code in SAMPLE.findall(text)]
 
 
 def run(page: str) -> tuple[dict[str, Any], str]:
-    """The names that a page leaves behind, and what it printed."""
+    """Run the samples of a page; return the names they define and what they print."""
     names: dict[str, Any] = {"__name__": "page"}
     said = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(said):
-        # readers are warned where a lesson spends twice; that is no mistake of the page
-        warnings.simplefilter("ignore", PrivacyWarning)
+        # readers are warned where a lesson spends twice, which is intended
+        warnings.simplefilter("ignore", errors.PrivacyWarning)
         for number, code in enumerate(samples(page), start=1):
             exec(compile(code, f"{page}, sample {number}", "exec"), names)
     return names, said.getvalue()
@@ -80,7 +79,7 @@ def _flights(names: dict[str, Any], said: str) -> None:
     assert names["found"].released
     assert names["found"].misfit > 5
     assert names["private_gain"] > 0
-    assert "intact: True  private: False" in said
+    assert "intact: True  valid: False" in said
     assert 100 < names["minutes"] < 200
 
 
@@ -157,5 +156,5 @@ def test_every_check_belongs_to_a_page() -> None:
 def test_every_warning_is_explained() -> None:
     text = (ROOT / "docs" / "keeping-account.md").read_text("utf-8")
     for name in ("RepeatedSpend", "ScaledRows", "SeededRelease", "WeakBudget", "PrivacyWarning"):
-        assert hasattr(privgmm, name)
+        assert hasattr(errors, name)
         assert f"`{name}`" in text

@@ -31,18 +31,17 @@ import pyarrow.parquet as pq
 from privgmm.arrays import Array, IntArray
 from privgmm.data.content import check_there
 from privgmm.data.engines import Engine, Threads, Watch
+from privgmm.data.labels import Labels, arrow_array, check_one_kind, label_kind, typed_labels
 from privgmm.data.people import People, SourcePeople, secret_key
-from privgmm.data.sorted_people import SortedPeople
+from privgmm.data.sorted_people import LabelledRows, SortedPeople
 from privgmm.data.source import RowSource, refuse_flat
 from privgmm.data.tables import (
     FILL_IN,
-    Labels,
     Reading,
     check_choice,
     check_names,
     chosen_columns,
     is_numeric_type,
-    label_texts,
     listed,
     sentence,
 )
@@ -82,26 +81,29 @@ class Part(abc.ABC):
 
     def chunks(self) -> Iterator[Array]:
         """Yield its rows in order, some at a time: finite numbers (m, d), or `InvalidInput`."""
-        for rows, _ in self._read(None):
+        for rows, _ in self._read(self.columns):
             yield rows
 
-    def labelled(self, column: str) -> Iterator[tuple[Array, Labels]]:
-        """Yield its rows in order, with the text that says who each row belongs to."""
-        yield from self._read(column)
+    def labelled(self, column: str) -> Iterator[LabelledRows]:
+        """Yield its rows in order, some at a time, with who each row belongs to."""
+        for rows, batch in self._read(tuple(dict.fromkeys((*self.columns, column)))):
+            yield LabelledRows(rows, *typed_labels(batch.column(column), column))
 
-    def _read(self, column: str | None) -> Iterator[tuple[Array, Labels]]:
-        wanted = self.columns if column is None else (*self.columns, column)
-        no_texts = np.empty(0, dtype=object)
+    @property
+    def place(self) -> str:
+        """Where it lies, for messages."""
+        return f"the rows from {self.first + 1:,}"
+
+    def _read(self, wanted: Sequence[str]) -> Iterator[tuple[Array, Any]]:
         seen = 0
-        for batch in self.batches(tuple(dict.fromkeys(wanted))):
+        for batch in self.batches(wanted):
             rows = np.empty((batch.num_rows, len(self.columns)))
             for j, name in enumerate(self.columns):
                 rows[:, j] = _numbers(batch.column(name), name, self.first + seen)
-            texts = no_texts if column is None else label_texts(batch.column(column), column)
             seen += batch.num_rows
             if seen > self.n_rows:
                 break
-            yield rows, texts
+            yield rows, batch
         if seen != self.n_rows:
             raise InvalidInput(
                 f"a part of the table had {self.n_rows:,} rows when it was opened and "
@@ -188,7 +190,15 @@ class PartSource(RowSource):
     def labels(self, column: str) -> Labels:
         """Return who each row belongs to, in memory: for tables that are not too long."""
         check_choice([column], self._all_columns)
-        return np.concatenate([text for part in self._parts for _, text in part.labelled(column)])
+        self._check_labels(column)
+        texts: list[Labels] = []
+        kinds: list[tuple[str, str]] = []
+        for part in self._parts:
+            for some in part.labelled(column):
+                texts.append(some.labels)
+                kinds.append((some.kind, part.place))
+        check_one_kind(kinds, column)
+        return np.concatenate(texts)
 
     def count_persons(self, column: str) -> int:
         """Count the persons; takes a pass over the table, and room on the disk."""
@@ -219,6 +229,7 @@ class PartSource(RowSource):
                 f"groups names {groups!r}, which is fitted too: a column of persons is not fitted; "
                 "leave it out of columns"
             )
+        self._check_labels(groups)
         return SortedPeople.sort(
             self._parts,
             self.n_features,
@@ -228,6 +239,9 @@ class PartSource(RowSource):
             refuse_flat=self._refuse_flat,
             watch=watch,
         )
+
+    def _check_labels(self, column: str) -> None:
+        """Refuse a column that has no one type for labels, as far as known before reading."""
 
     def _people(self, engine: Engine, watch: Watch | None) -> SourcePeople:
         return SourcePeople(
@@ -349,7 +363,8 @@ class ParquetSource(PartSource):
     ) -> None:
         if not files:
             raise InvalidInput(f"there is no Parquet file in {name!r}: check the path")
-        schema = _common_schema(files)
+        self._schemas = _schemas(files)
+        schema = self._schemas[0][1]
         names = list(schema.names)
         chosen = chosen_columns(columns, without, names)
         text = [one for one in chosen if not is_numeric_type(schema.field(one).type)]
@@ -374,6 +389,11 @@ class ParquetSource(PartSource):
         """The digest of the files."""
         return files_fingerprint(self._files)
 
+    def _check_labels(self, column: str) -> None:
+        """Refuse a column whose type differs between files, by their schemas."""
+        kinds = ((label_kind(one.field(column).type, column), path) for path, one in self._schemas)
+        check_one_kind(((kind, repr(path)) for kind, path in kinds), column)
+
     def choose(self, columns: Sequence[str]) -> ParquetSource:
         """Return a source of the same rows with these columns of the files."""
         return ParquetSource(self._files, columns, name=self.name)
@@ -387,11 +407,15 @@ def files_fingerprint(files: Sequence[File]) -> str:
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
 
 
-def _common_schema(files: Sequence[File]) -> Any:
-    """Return the columns that all files have, or refuse files that differ."""
+def _schemas(files: Sequence[File]) -> list[tuple[str, Any]]:
+    """Return each schema once, with its first file; refuse files whose columns differ."""
     first: Any = None
+    distinct: list[tuple[str, Any]] = []
     for file in files:
         schema = _metadata_of(file).schema.to_arrow_schema()
+        if any(schema.equals(known) for _, known in distinct):
+            continue
+        distinct.append((file.path, schema))
         if twice := [name for name, count in Counter(schema.names).items() if count > 1]:
             raise InvalidInput(f"several columns have the name {listed(twice)}: rename them")
         if first is None:
@@ -412,7 +436,7 @@ def _common_schema(files: Sequence[File]) -> Any:
                     f"column {name!r} holds {theirs} in {file.path!r} and {mine} in "
                     f"{files[0].path!r}: all files of a table must agree"
                 )
-    return first
+    return distinct
 
 
 def _parquet_parts(files: Sequence[File], columns: tuple[str, ...]) -> list[ParquetPart]:
@@ -514,19 +538,27 @@ class DaskPart(Part):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Compute the partition again and yield it in batches."""
-        table = _arrow(self.delayed.compute(scheduler="synchronous"), self.all_columns)
-        yield from table.select(list(columns)).to_batches(max_chunksize=_BATCH_ROWS)
+        value = self.delayed.compute(scheduler="synchronous")
+        arrow = {name: _values if name in self.columns else arrow_array for name in columns}
+        found = _columns(value, self.all_columns, columns)
+        table = pa.table({name: arrow[name](found[name], name) for name in columns})
+        yield from table.to_batches(max_chunksize=_BATCH_ROWS)
 
 
-def _arrow(value: Any, names: Sequence[str]) -> Any:
-    """Convert a partition to an Arrow table."""
+def _values(column: Any, name: str) -> Any:  # noqa: ARG001 - `_numbers` names the column
+    """Convert a column of numbers to Arrow."""
+    return pa.array(column, from_pandas=True)
+
+
+def _columns(value: Any, names: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
+    """Return columns of a partition by name."""
     if hasattr(value, "iloc"):
-        frame = value.reset_index(drop=True)
-        return pa.table({str(name): pa.array(frame[name], from_pandas=True) for name in frame})
+        places = {str(name): place for place, name in enumerate(value)}
+        return {name: value.iloc[:, places[name]].reset_index(drop=True) for name in columns}
     array = np.asarray(value)
     if array.ndim != 2 or array.shape[1] != len(names):
         raise InvalidInput(f"X must be a table (rows, {len(names)}), got shape {array.shape}")
-    return pa.table({name: array[:, j] for j, name in enumerate(names)})
+    return {name: array[:, names.index(name)] for name in columns}
 
 
 def _size(delayed: Any) -> int:

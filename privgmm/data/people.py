@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Engine, Threads, Watch, Watched
-from privgmm.data.tables import Labels
+from privgmm.data.labels import Labels
 from privgmm.errors import InvalidInput
 
 __all__ = [
@@ -473,7 +473,7 @@ def person_order(hashes: Hashes, labels: Labels) -> tuple[IntArray, IntArray]:
     other_label = sorted_labels[1:] != sorted_labels[:-1]
     if (same_hash & other_label).any():
         # two labels share a hash and their rows are mixed: rare, so a slow sort does
-        codes = np.unique(labels.astype(str), return_inverse=True)[1]
+        codes = np.unique(labels, return_inverse=True)[1]
         order = np.lexsort((codes, hashes)).astype(np.int64)
         sorted_labels = labels[order]
         other_label = sorted_labels[1:] != sorted_labels[:-1]

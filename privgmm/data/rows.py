@@ -23,15 +23,14 @@ from privgmm.data.content import MAX_BYTES, file_bytes
 from privgmm.data.datasets import sample_names, sample_path
 from privgmm.data.fingerprint import content_fingerprint, file_fingerprint
 from privgmm.data.identifiers import named_identifiers
+from privgmm.data.labels import Labels, label_texts
 from privgmm.data.parts import DaskSource, ParquetSource, is_dask, parquet_file, parquet_files
 from privgmm.data.source import RowSource, check_finite
 from privgmm.data.tables import (
-    Labels,
     Layout,
     Table,
     check_choice,
     check_names,
-    label_texts,
     listed,
     read_labels,
     read_table,

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Engine, Watch, Watched
+from privgmm.data.labels import Labels, check_one_kind
 from privgmm.data.people import (
     Chunk,
     CoordinateChange,
@@ -39,14 +40,21 @@ from privgmm.data.people import (
     picked,
     pieces_total,
 )
-from privgmm.data.tables import Labels
 from privgmm.errors import InvalidInput
 
-__all__ = ["LabelledPart", "SortedPeople"]
+__all__ = ["LabelledPart", "LabelledRows", "SortedPeople"]
 
 _STRETCH_ROWS = 1 << 18
 """Rows per stretch, about: one stretch per worker is in memory at a time."""
 _MOST_STRETCHES = 1 << 12  # each is a record batch in every part's file, however few its rows
+
+
+class LabelledRows(NamedTuple):
+    """Rows (m, d), the texts of their labels (m,), and the kind of label."""
+
+    rows: Array
+    labels: Labels
+    kind: str
 
 
 class LabelledPart(Protocol):
@@ -57,9 +65,21 @@ class LabelledPart(Protocol):
         """Number of rows."""
         ...
 
-    def labelled(self, column: str) -> Iterator[tuple[Array, Labels]]:
-        """Yield its rows in order, some at a time, each with the text of its label."""
+    @property
+    def place(self) -> str:
+        """Where it lies, for messages."""
         ...
+
+    def labelled(self, column: str) -> Iterator[LabelledRows]:
+        """Yield its rows in order, some at a time, with their labels."""
+        ...
+
+
+class _Written(NamedTuple):
+    """What is known of a part after it was written: its range, and its kinds of label."""
+
+    extent: Extent
+    kinds: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,13 +101,15 @@ class _Sorting:
             return np.zeros(hashes.size, dtype=np.int64)
         return (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
 
-    def __call__(self, job: tuple[int, int, LabelledPart]) -> Extent:
+    def __call__(self, job: tuple[int, int, LabelledPart]) -> _Written:
         """Write a part; if a worker was lost and it is written again, it is replaced."""
         number, position, part = job
         rows, labels = [np.empty((0, self.n_features))], [np.empty(0, dtype=object)]
-        for some, texts in part.labelled(self.column):
-            rows.append(some)
-            labels.append(texts)
+        kinds: dict[str, None] = {}
+        for some in part.labelled(self.column):
+            rows.append(some.rows)
+            labels.append(some.labels)
+            kinds[some.kind] = None
         table, texts = np.concatenate(rows), np.concatenate(labels)
         hashes = person_places(texts, self.key)
         stretch = self.stretch_of(hashes)
@@ -97,7 +119,7 @@ class _Sorting:
         whole = pa.record_batch(
             [
                 *(pa.array(table[order, j]) for j in range(self.n_features)),
-                pa.array(texts[order], type=pa.string()),
+                pa.array(texts[order], type=pa.large_string()),
                 pa.array(hashes[order]),
                 pa.array(position + order.astype(np.int64)),
             ],
@@ -109,7 +131,7 @@ class _Sorting:
             for first, last in itertools.pairwise(cuts):
                 writer.write_batch(whole.slice(first, last - first))
         half.replace(target)
-        return Extent.nothing(self.n_features).with_rows(table)
+        return _Written(Extent.nothing(self.n_features).with_rows(table), tuple(kinds))
 
 
 class _Sorted(NamedTuple):
@@ -256,9 +278,12 @@ class SortedPeople(People):
             firsts = np.concatenate([[0], np.cumsum([part.n_rows for part in parts])])
             jobs = [(i, int(firsts[i]), part) for i, part in enumerate(parts)]
             watched, extent = Watched(watch, "sorting by person", n), Extent.nothing(n_features)
+            kinds: list[tuple[str, str]] = []
             for part, found in zip(parts, engine.each(sorting, jobs), strict=True):
-                extent = extent.joined(found)
+                extent = extent.joined(found.extent)
+                kinds += [(kind, part.place) for kind in found.kinds]
                 watched.more(part.n_rows)
+            check_one_kind(kinds, column)
             refuse_flat(np.flatnonzero(extent.least == extent.most).astype(np.int64))
             reader = _Reader(sorting, len(parts))
             counts = []

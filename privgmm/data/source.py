@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Engine, Watch
+from privgmm.data.labels import Labels, label_texts
 from privgmm.data.people import ArrayPeople, People
-from privgmm.data.tables import FILL_IN, Labels, Reading, label_texts, listed
+from privgmm.data.tables import FILL_IN, Reading, listed
 from privgmm.errors import InvalidInput
 
 __all__ = [
@@ -186,9 +187,10 @@ def count_groups(groups: npt.ArrayLike, n_rows: int) -> int:
     return len(set(label_texts(checked_groups(groups, n_rows)).tolist()))
 
 
-def checked_groups(groups: npt.ArrayLike, n_rows: int) -> npt.NDArray[Any]:
+def checked_groups(groups: npt.ArrayLike, n_rows: int) -> Any:
     """Return who each row belongs to (n,), or raise a clear error."""
-    labels = np.asarray(groups)
+    # kept as it came: NumPy would give a list one type, decided by single values
+    labels: Any = groups if hasattr(groups, "dtype") else np.array(groups, dtype=object)
     if labels.shape != (n_rows,):
         raise InvalidInput(
             f"groups must name one person per row: shape ({n_rows},), got {labels.shape}"

@@ -15,8 +15,7 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.data.content import MAX_BYTES, file_bytes
 from privgmm.data.identifiers import named_identifiers, running_numbers
-from privgmm.data.tables import ColumnKind, Layout, column_kinds, numbers_with_gaps
-from privgmm.errors import InvalidInput
+from privgmm.data.tables import ColumnKind, Layout, column_kinds, each_column
 
 __all__ = ["FileColumn", "rows_with_gaps", "survey"]
 
@@ -79,9 +78,10 @@ def survey(
     data = file_bytes(source, max_bytes=max_bytes)
     kinds = column_kinds(data, layout=layout, max_bytes=max_bytes)
     numeric = [name for name, kind in kinds.items() if kind == "numbers"]
-    found = _numbers(data, numeric, layout, max_bytes)
+    columns = each_column(data, numeric, layout=layout, max_bytes=max_bytes)
+    found = {name: _looked_at(name, values) for name, values in columns}
     return tuple(
-        _looked_at(name, found[name])
+        found[name]
         if name in found
         # numbers that cannot be read as such: decimal points and commas are mixed
         else FileColumn(name, "mixed" if kind == "numbers" else kind)
@@ -92,33 +92,6 @@ def survey(
 def rows_with_gaps(columns: Sequence[FileColumn]) -> int:
     """Count the rows that have a gap in at least one of these columns."""
     return len(set().union(*(column.gaps for column in columns)))
-
-
-def _numbers(
-    data: bytes, names: Sequence[str], layout: Layout | None, max_bytes: int
-) -> dict[str, Array]:
-    """Read the columns that can be read as numbers, all at once if possible."""
-    if not names:
-        return {}
-    try:
-        table = numbers_with_gaps(data, names, layout=layout, max_bytes=max_bytes)
-    except InvalidInput:
-        # one column can make the read of all fail: try each alone; if none works, the file is bad
-        apart = {name: _alone(data, name, layout, max_bytes) for name in names}
-        readable = {name: values for name, values in apart.items() if values is not None}
-        if not readable:
-            raise
-        return readable
-    return dict(zip(names, table.T, strict=True))
-
-
-def _alone(data: bytes, name: str, layout: Layout | None, max_bytes: int) -> Array | None:
-    """Read one column; None where its cells cannot all be read the same way."""
-    try:
-        values: Array = numbers_with_gaps(data, [name], layout=layout, max_bytes=max_bytes)[:, 0]
-    except InvalidInput:
-        return None
-    return values
 
 
 def _looked_at(name: str, values: Array) -> FileColumn:

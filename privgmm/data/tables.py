@@ -26,12 +26,11 @@ import dataclasses
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -39,6 +38,7 @@ import pyarrow.parquet as pq
 
 from privgmm.arrays import Array
 from privgmm.data.content import MAX_BYTES, file_bytes
+from privgmm.data.labels import Labels, check_indices, is_text_type, label_texts
 from privgmm.errors import InvalidInput
 
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "FILL_IN",
     "MAX_UNPACKED",
     "ColumnKind",
-    "Labels",
     "Layout",
     "Reading",
     "Table",
@@ -54,8 +53,8 @@ __all__ = [
     "check_names",
     "chosen_columns",
     "column_kinds",
+    "each_column",
     "is_numeric_type",
-    "label_texts",
     "listed",
     "numbers_with_gaps",
     "numeric_columns",
@@ -73,9 +72,6 @@ FILL_IN = (
     "rows hold"
 )
 """What to do about missing values."""
-
-Labels: TypeAlias = npt.NDArray[Any]
-"""Texts (n,) that say who each row belongs to."""
 
 DROPPING = (
     "how many rows are left is published, so whether your row is complete is not hidden; what it "
@@ -278,6 +274,21 @@ def numbers_with_gaps(
     return file.numbers(columns, asked=True, gaps=True)
 
 
+def each_column(
+    source: str | Path | bytes,
+    columns: Sequence[str],
+    *,
+    layout: Layout | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Iterator[tuple[str, Array]]:
+    """Yield names and values (n,) of columns one by one, as in `numbers_with_gaps`. CONFIDENTIAL.
+
+    Columns that cannot be read as numbers are passed over. A Parquet file whose columns are too
+    large together is refused before any is read; otherwise one of them is in memory at a time.
+    """
+    yield from _opened(file_bytes(source, max_bytes=max_bytes), layout).each(columns)
+
+
 def column_kinds(
     source: str | Path | bytes, *, layout: Layout | None = None, max_bytes: int = MAX_BYTES
 ) -> dict[str, ColumnKind]:
@@ -312,49 +323,6 @@ def read_labels(
     file = _opened(file_bytes(source, max_bytes=max_bytes), layout)
     check_choice([column], file.names)
     return label_texts(file.values(column), column)
-
-
-def label_texts(values: Any, name: str = "groups") -> Labels:
-    """Convert labels to texts (n,), equal for equal values; none may be missing.
-
-    Parameters
-    ----------
-    values : Arrow array, or anything that becomes one
-        Of one plain kind.
-    name : str
-        What errors call it.
-    """
-    try:
-        plain = values
-        if not isinstance(values, pa.Array | pa.ChunkedArray):
-            plain = pa.array(np.asarray(values), from_pandas=True)
-        if isinstance(plain, pa.ChunkedArray):
-            plain = plain.combine_chunks()
-        if pa.types.is_dictionary(plain.type):
-            plain = plain.cast(plain.type.value_type)
-        missing = pc.sum(pc.is_null(plain, nan_is_null=True)).as_py()
-    except (pa.ArrowException, TypeError, ValueError) as problem:
-        raise InvalidInput(_not_plain(name, problem)) from problem
-    if missing:
-        raise InvalidInput(
-            f"column {name!r} has {missing:,} missing values: say who these rows belong to, and "
-            "make each row without a person a person of its own"
-        )
-    try:
-        texts = plain.cast(pa.string()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:
-        # bytes that are not UTF-8: Latin-1 maps every byte to a letter, so none are confused
-        texts = np.array([one.decode("latin-1") for one in plain.to_pylist()], dtype=object)
-    except (pa.ArrowException, TypeError, ValueError) as problem:
-        raise InvalidInput(_not_plain(name, problem)) from problem
-    return np.asarray(texts, dtype=object)
-
-
-def _not_plain(name: str, problem: Exception) -> str:
-    return (
-        f"column {name!r} must hold plain values of one kind, one per row: {sentence(problem)}; "
-        "choose another column"
-    )
 
 
 def chosen_columns(
@@ -430,6 +398,13 @@ class _File(abc.ABC):
         """
 
     @abc.abstractmethod
+    def each(self, names: Sequence[str]) -> Iterator[tuple[str, Array]]:
+        """Yield the columns that can be read as numbers, nan or inf where a cell has none.
+
+        All may be read at once only where the format leaves no choice.
+        """
+
+    @abc.abstractmethod
     def values(self, name: str) -> Any:
         """Read the cells of a column as an Arrow array of any type, null where missing."""
 
@@ -484,6 +459,7 @@ class _Parquet(_File):
     """A Parquet file: names and types are those of its schema."""
 
     def __init__(self, data: bytes) -> None:
+        self._data = data
         try:
             self._file = pq.ParquetFile(pa.BufferReader(data))
             self._metadata, self._schema = self._file.metadata, self._file.schema_arrow
@@ -500,18 +476,27 @@ class _Parquet(_File):
         kinds = self.kinds(chosen)
         if not asked and (text := [name for name in chosen if kinds[name] != "numbers"]):
             raise InvalidInput(_unasked(text, chosen))
-        table = self._read(chosen)
-        rows = np.empty((table.num_rows, len(chosen)))
+        self._check_size(chosen)
+        rows = np.empty((0, len(chosen)))
         for j, name in enumerate(chosen):
-            column = table.column(name)
+            column = self._read(name)
+            if j == 0:
+                # no earlier: the number of rows that the file claims is checked by reading it
+                rows = np.empty((len(column), len(chosen)))
             if kinds[name] != "numbers":
                 _refuse_text(column, name)
-            values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            values = _float_values(column)
             rows[:, j] = values if gaps else _finite(values, name)
         return rows
 
+    def each(self, names: Sequence[str]) -> Iterator[tuple[str, Array]]:
+        self._check_size(names)
+        for name in names:
+            yield name, _float_values(self._read(name))
+
     def values(self, name: str) -> Any:
-        return self._read([name]).column(name)
+        self._check_size([name])
+        return self._read(name)
 
     def kinds(self, names: Sequence[str]) -> dict[str, ColumnKind]:
         return {
@@ -519,10 +504,20 @@ class _Parquet(_File):
             for name in names
         }
 
-    def _read(self, wanted: Sequence[str]) -> Any:
+    def _check_size(self, wanted: Sequence[str]) -> None:
+        """Refuse columns that are too large together, before any of them is read."""
         _check_unpacked_size(self._metadata, [self._schema.field(name).type for name in wanted])
+
+    def _read(self, name: str) -> Any:
+        """Read a column; text that repeats takes memory once, as in the file."""
         try:
-            table = self._file.read(columns=list(wanted))
+            file = self._file
+            if is_text_type(self._schema.field(name).type):
+                file = pq.ParquetFile(
+                    pa.BufferReader(self._data), metadata=self._metadata, read_dictionary=[name]
+                )
+            table = file.read(columns=[name])
+            check_indices(table.column(name))
         except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
             raise InvalidInput(f"the Parquet file is damaged: {sentence(problem)}") from problem
         if table.num_rows != self._metadata.num_rows:
@@ -530,7 +525,12 @@ class _Parquet(_File):
                 f"the Parquet file claims {self._metadata.num_rows:,} rows and holds "
                 f"{table.num_rows:,}"
             )
-        return table
+        return table.column(name)
+
+
+def _float_values(column: Any) -> Array:
+    values: Array = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return values
 
 
 def _check_unpacked_size(metadata: Any, kinds: Sequence[Any]) -> None:
@@ -639,6 +639,26 @@ class _Csv(_File):
                 rows[:, j] = values if gaps else _finite(values, name, where)
             return rows
         raise InvalidInput(self._complaint(chosen, asked=asked))
+
+    def each(self, names: Sequence[str]) -> Iterator[tuple[str, Array]]:
+        if not names:
+            return
+        try:
+            rows = self.numbers(names, asked=True, gaps=True)
+        except InvalidInput as problem:
+            # decimal points and commas are mixed: each column alone may keep to one of them
+            readable = 0
+            for name in names:
+                try:
+                    values = self.numbers([name], asked=True, gaps=True)[:, 0]
+                except InvalidInput:
+                    continue
+                readable += 1
+                yield name, values
+            if not readable:
+                raise problem from None
+        else:
+            yield from zip(names, rows.T, strict=True)
 
     def values(self, name: str) -> Any:
         cells = self._read([name], pa.binary()).column(name)

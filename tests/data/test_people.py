@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 
 from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Step
+from privgmm.data.labels import label_texts
 from privgmm.data.people import (
     ArrayPeople,
     PersonSum,
@@ -18,7 +19,6 @@ from privgmm.data.people import (
     person_places,
     secret_key,
 )
-from privgmm.data.tables import label_texts
 
 
 class Census(PersonSum):

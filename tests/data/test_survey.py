@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from privgmm.data import tables
 from privgmm.data.datasets import load_table
+from privgmm.data.rows import row_source
 from privgmm.data.survey import FileColumn, rows_with_gaps, survey
 from privgmm.data.tables import numbers_with_gaps, read_table
 from privgmm.errors import InvalidInput
@@ -115,3 +120,63 @@ def test_what_was_read_says_that_gaps_were_dropped(cell: str) -> None:
     assert read_table(content, drop_gaps=True).reading.to_dict()["gaps_dropped"] is True
     plain = read_table(b"a,b\n1,2\n3,4\n")
     assert "gaps_dropped" not in plain.reading.to_dict()
+
+
+# Memory. A few bytes of Parquet may stand for gigabytes of equal numbers.
+
+
+def _bomb(columns: int, rows: int = 1 << 20) -> bytes:
+    """Many equal numbers in a small file."""
+    same = pa.array(np.full(rows, 7, dtype=np.int8))
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({f"c{j}": same for j in range(columns)}), buffer, use_dictionary=True)
+    return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _peak() -> Iterator[list[int]]:
+    """Measure the most memory that NumPy and Arrow hold at a time, in bytes."""
+    found: list[int] = []
+    usual = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        yield found
+        found.append(tracemalloc.get_traced_memory()[1] + pool.max_memory())
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(usual)
+
+
+def test_a_table_refused_for_its_size_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each column alone would pass, and was kept: 5.6 GB of a file of 1.3 MB."""
+    data = _bomb(32)
+    assert len(data) < 150_000
+    monkeypatch.setattr(tables, "MAX_UNPACKED", 32 * 2**23 - 1)
+    with _peak() as found, pytest.raises(InvalidInput, match="would unpack to 268,435,456 bytes"):
+        survey(data)
+    assert found[0] < 4 * 2**20
+
+
+def test_a_survey_holds_a_column_at_a_time() -> None:
+    data = _bomb(32)
+    with _peak() as found:
+        columns = survey(data)
+    assert [column.constant for column in columns] == [True] * 32
+    # a column has 8 MiB, all have 256
+    assert found[0] < 64 * 2**20
+
+
+def test_a_label_that_repeats_takes_memory_once() -> None:
+    """Decoded, the labels alone would take 1.6 GB."""
+    rows = 16_384
+    labels = pa.DictionaryArray.from_arrays(
+        pa.array(np.arange(rows, dtype=np.int32) % 2), pa.array(["a" * 100_000, "b"])
+    )
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"x": np.arange(rows), "who": labels}), buffer, store_schema=False)
+    source = row_source(buffer.getvalue(), ["x"])
+    with _peak() as found:
+        assert source.count_persons("who") == 2
+    assert found[0] < 4 * 2**20

@@ -17,6 +17,7 @@ from privgmm.cli.exit_code import ExitCode
 from privgmm.cli.files import file_content, output
 from privgmm.cli.parser import CommandParser
 from privgmm.cli.terminal import as_json, say
+from privgmm.data.spreadsheets import inert_names
 from privgmm.distances.mixture_variation import mixture_tv
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
@@ -132,7 +133,7 @@ def _are_names(value: object, n_features: int) -> bool:
 
 def _as_csv(rows: Array, names: list[str], *, header: bool) -> str:
     """Write rows (n, d) as CSV, each number in the shortest form that reads back exactly."""
-    table = pa.table(list(rows.T), names=names)
+    table = pa.table(list(rows.T), names=inert_names(names))
     sink = io.BytesIO()
     pacsv.write_csv(table, sink, pacsv.WriteOptions(include_header=header))
     return sink.getvalue().decode()

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from privgmm.arrays import whole_number
 from privgmm.budget import Budget, Unit, check_unit, guess_in_words
+from privgmm.data.spreadsheets import inert
 from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError
 from privgmm.privacy.composition import (
     Measure,
@@ -500,4 +501,4 @@ def write_csv(rows: Iterable[Mapping[str, Any]], stream: TextIO) -> None:
     """Write spends as CSV, from what `exported` or a ledger's `export` returns."""
     writer = csv.DictWriter(stream, _COLUMNS)
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: inert(value) for name, value in row.items()} for row in rows)

@@ -21,6 +21,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from privgmm.arrays import whole_number
+from privgmm.data.spreadsheets import inert_names
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.records.files import write_whole
@@ -102,7 +103,7 @@ def bundle_bytes(
     rows = mixture.sample(n, rng=np.random.default_rng(whole_number(seed, "seed", 0)))
     table = pa.table(list(rows.T), names=names)
     csv_file, parquet_file = io.BytesIO(), io.BytesIO()
-    pacsv.write_csv(table, csv_file)
+    pacsv.write_csv(table.rename_columns(inert_names(names)), csv_file)
     pq.write_table(table, parquet_file)
     parts: dict[str, str | bytes] = {
         "README.txt": _readme(receipt, n),

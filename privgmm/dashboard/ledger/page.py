@@ -23,6 +23,7 @@ from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import show_link
 from privgmm.dashboard.shared.refresh import refreshing_page
 from privgmm.dashboard.shared.sliders import DELTAS
+from privgmm.data.spreadsheets import frame_csv
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.figures.ledger import spending_alt_text, spending_figure
 from privgmm.ledger.history import Entry, History, LedgerStanding
@@ -225,9 +226,7 @@ def _exports(account: DataAccount, rows: list[dict[str, Any]], standing: LedgerS
         "spends": plain,
     }
     line = st.container(horizontal=True)
-    _download(
-        line, "Ledger (CSV)", "privgmm-ledger.csv", lambda: pd.DataFrame(plain).to_csv(index=False)
-    )
+    _download(line, "Ledger (CSV)", "privgmm-ledger.csv", lambda: frame_csv(pd.DataFrame(plain)))
     _download(line, "Ledger (JSON)", "privgmm-ledger.json", lambda: json.dumps(whole, indent=1))
 
 
@@ -397,7 +396,7 @@ def show_spent(account: DataAccount) -> None:
     for found in account.look_alikes():
         st.warning(
             escaped(
-                f"These rows have {found.likeness} as others on this machine, which have their own "
+                f"These rows have {found.likeness} as others of this session, which have their own "
                 f"account ({found.history.standing().total_in_words}). If both are about the same "
                 "people, what is spent on both adds up for them."
             ),

@@ -19,6 +19,7 @@ from privgmm.dashboard.look_again.scene import (
     relabelled,
 )
 from privgmm.dashboard.shared.format import number_in_words, with_error
+from privgmm.data.spreadsheets import frame_csv
 from privgmm.figures.mixtures import BAND, PRIVATE, figure_alt_text, mixtures_figure
 from privgmm.figures.picture import path_figure
 from privgmm.stages.sketch.choice import Choice
@@ -47,7 +48,7 @@ def show_fit(scene: LookScene) -> None:
         line,
         "Components (CSV)",
         "privgmm-components.csv",
-        lambda: component_table(scene).to_csv(index=False),
+        lambda: frame_csv(component_table(scene)),
     )
     offer(line, "Picture (HTML)", "privgmm-fit.html", lambda: str(public_figure(scene).to_html()))
 

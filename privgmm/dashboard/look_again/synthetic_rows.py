@@ -7,6 +7,7 @@ import streamlit as st
 
 from privgmm.dashboard.look_again.scene import LookScene, draw, offer, relabelled
 from privgmm.dashboard.shared.lessons import LINKED, Writer, controls_panel, scene_line
+from privgmm.data.spreadsheets import frame_csv
 from privgmm.figures.mixtures import PRIVATE, mixtures_figure
 
 __all__ = ["SYNTHETIC_WRITERS", "show_synthetic_rows", "synthetic_rows"]
@@ -74,7 +75,7 @@ def show_synthetic_rows(scene: LookScene) -> None:
         st.container(horizontal=True),
         f"{count:,} rows (CSV)",
         "privgmm-synthetic.csv",
-        lambda: rows.to_csv(index=False, float_format="%.6g"),
+        lambda: frame_csv(rows, float_format="%.6g"),
     )
     st.dataframe(
         rows.head(_PREVIEW),

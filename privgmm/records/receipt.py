@@ -2,12 +2,14 @@
 
 What anyone can check without the data: the document follows its JSON schema; the hash is that of
 the content, so nothing was changed by accident or in part; the plan, priced again, costs no more
-than is stated, and proves the stated ceiling on right guesses; whether the noise was fresh, by its
-own account; and, with a public key, who signed it.
+than is stated, and proves the stated ceiling on right guesses; a published sketch has the waves,
+the number of rows and the noise of that plan; whether the noise was fresh, by its own account; and,
+with a public key, who signed it.
 
-What no one can check without the data: that the mixture was made by that plan. An author can put
-any other mixture into a receipt, such as a fit without privacy, hash it, and sign it with a key of
-their own. A signature shows whom to trust, or to blame; it proves no noise.
+What no one can check without the data: that the mixture was made by that plan, and that noise of
+the stated size was drawn. An author can put any other mixture into a receipt, such as a fit without
+privacy, hash it, and sign it with a key of their own. A signature shows whom to trust, or to blame;
+it proves no noise.
 
 A receipt of method `sketch` holds the noisy sketch too, which is public: from the receipt anyone
 can fit other numbers of components and draw densities, without the data and at no cost
@@ -23,6 +25,7 @@ import hashlib
 import hmac
 import importlib.resources
 import json
+import math
 import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +44,10 @@ from privgmm.records.files import write_whole
 from privgmm.records.signature import Signer, key_name, read_public_key, signature_holds
 from privgmm.results import Refusal, Release
 from privgmm.stages.sketch.choice import Choice
+from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
@@ -68,6 +74,17 @@ _SEEDED = (
 
 _CEILING_SLACK = 1e-6
 """A proved ceiling may exceed the stated one by this: other machines round the proof otherwise."""
+
+_NOISE_SLACK = 1e-9
+"""Relative slack for the noise on a sketch; by convention far above the rounding of a float."""
+
+_DIRECTION_SLACK = 1e-6
+"""Slack for coordinates of directions: other machines round the steps that spread them otherwise
+(measured: 1e-11 between kinds of processor). By convention between that and other directions."""
+
+_MANY_DIRECTIONS = 1_000
+"""More directions than this are spread again only where the usual sketch has them: it takes memory
+in proportion to their square, and a hostile receipt may name any number."""
 
 _NEIGHBOURS: dict[Unit, str] = {
     "row": "one data set becomes the other by replacing one row",
@@ -522,8 +539,79 @@ def _look_problems(receipt: dict[str, Any], mixture: Mixture) -> Iterator[str]:
         yield "the sketch is not written as this package writes it"
     if sketch is not None and sketch.n_features != mixture.n_features:
         yield f"the sketch is of {sketch.n_features} columns, the mixture of {mixture.n_features}"
+    if sketch is not None:
+        yield from _sketch_problems(receipt["plan"], sketch)
     if errors is not None and errors.means.shape != mixture.means.shape:
         yield "the standard errors are not of the mixture's size"
+
+
+def _sketch_problems(written: dict[str, Any], sketch: PrivateSketch) -> Iterator[str]:
+    """Check that a sketch is one that the plan draws: its frame, rows, waves and noise.
+
+    A plan may draw two sketches and publish their average, or the first alone; next to a rich
+    mixture it is the first.
+    """
+    try:
+        plan = Plan.from_dict(written)
+    except (PrivGMMError, ArithmeticError, ValueError):
+        return  # `_price_problems` has said so
+    drawn = next((stage for stage in plan.stages if isinstance(stage, Sketch)), None)
+    if drawn is None:
+        yield f"there is a sketch, and a plan of method {plan.method!r} draws none"
+        return
+    if sketch.n_features != drawn.n_features:
+        yield (
+            f"the sketch is of {sketch.n_features} columns, but the plan draws one of "
+            f"{drawn.n_features}"
+        )
+        return
+    if sketch.n_rows != drawn.n_units:
+        yield (
+            f"the sketch is of {sketch.n_rows} rows or persons, but the plan draws one of "
+            f"{drawn.n_units}"
+        )
+    yield from _wave_problems(drawn.shape, sketch)
+    if not any(_as_noisy(sketch, noise) for noise in _planned_noise(plan, drawn, sketch)):
+        yield "the noise on the sketch is not that of the plan"
+
+
+def _wave_problems(shape: SketchShape, sketch: PrivateSketch) -> Iterator[str]:
+    """Check that a sketch has the waves of a shape, in its own frame."""
+    if (len(sketch.directions), sketch.n_frequencies) != (shape.n_directions, shape.n_frequencies):
+        yield (
+            f"the sketch has {len(sketch.directions)} directions of {sketch.n_frequencies} "
+            f"frequencies, but the plan has {shape.n_directions} of {shape.n_frequencies}"
+        )
+        return
+    if not math.isclose(sketch.step, shape.step, rel_tol=_NOISE_SLACK):
+        yield f"the sketch has frequencies {sketch.step!r} apart, but the plan {shape.step!r}"
+    usual = SketchShape.default(sketch.n_features).n_directions
+    if shape.n_directions > max(usual, _MANY_DIRECTIONS):
+        yield (
+            f"the sketch has {shape.n_directions} directions, too many to check: a plan for "
+            f"{sketch.n_features} columns usually has {usual}"
+        )
+        return
+    off = np.abs(sketch.directions - shape.directions(sketch.frame)).max()
+    if not off <= _DIRECTION_SLACK:
+        yield "the directions of the sketch are not those of the plan in its frame"
+
+
+def _planned_noise(plan: Plan, drawn: Sketch, sketch: PrivateSketch) -> list[npt.NDArray[Any]]:
+    """List the noise (L,) that a plan may leave on what it publishes."""
+    # numbers no calibration would give may overflow on the way to a refusal
+    with np.errstate(all="ignore"):
+        first, finish = drawn.noise, plan.stages[-1]
+        if not isinstance(finish, Finish) or sketch.rich_in_frame is not None:
+            return [first]
+        return [first, (first**-2 + finish.again.noise**-2) ** -0.5]
+
+
+def _as_noisy(sketch: PrivateSketch, noise: npt.NDArray[Any]) -> bool:
+    """Whether a sketch has this noise (L,), up to rounding."""
+    return sketch.noise.shape == noise.shape and bool(
+        np.allclose(sketch.noise, noise, rtol=_NOISE_SLACK, atol=0.0)
+    )
 
 
 def _choice_problems(

@@ -23,6 +23,7 @@ from privgmm.stages.sketch.error_covariances import MomentNoise
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.standard_errors import StandardErrors
 
 TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 1.0]], np.stack([np.eye(2), 2 * np.eye(2)]))
@@ -39,11 +40,11 @@ print(json.dumps([[fit.to_dict() for fit in fits], curve.densities.tolist()]))
 """
 
 
-def sketch_in(d: int, *, rich: Mixture | None = None) -> PrivateSketch:
+def sketch_in(d: int, drawn: Sketch, *, rich: Mixture | None = None) -> PrivateSketch:
     """Noise in place of waves, in the shape that a release in d columns has."""
     source = noise_source(d)
     rng = np.random.default_rng(d)
-    shape = SketchShape.default(d)
+    shape = drawn.shape
     root = np.linalg.cholesky(np.eye(d) + 0.3)
     frame = Frame.published(rng.normal(size=d), root, rotation=random_rotation(d, rng=source))
     values = rng.normal(size=shape.size) + 1j * rng.normal(size=shape.size)
@@ -52,8 +53,8 @@ def sketch_in(d: int, *, rich: Mixture | None = None) -> PrivateSketch:
         shape.directions(frame),
         shape.step,
         values,
-        np.full(shape.n_frequencies, 0.012345678901234),
-        100_000,
+        drawn.noise,
+        drawn.n_units,
         tuple(f"a rather long name of column {j}" for j in range(d)),
         rich,
         None if rich is None else MomentNoise(0.012345678901, 0.012345678901, 0.012345678901),
@@ -70,7 +71,7 @@ def test_a_receipt_stays_small(d: int) -> None:
     rich = random_mixture(16, d, separation=2.0, condition=narrow, rng=2)
     spread = mixture.covariances / 7
     errors = StandardErrors(mixture.weights / 7, spread[:, 0] ** 2, spread**2, spread)
-    sketch = sketch_in(d, rich=rich)
+    sketch = sketch_in(d, plan.stage(Sketch), rich=rich)
     result = Release(
         mixture=mixture,
         budget=plan.spent(),

@@ -260,6 +260,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             check_finite(table)
             n_units, d = self._units(table, groups), table.shape[1]
         unit: Unit = "row" if groups is None else "person"
+        # how many components a method takes depends on the number of columns
+        methods.get(self.method).check(self._request(None, d, unit))
         plan, problem = self._plan(n_units, d, unit)
         outcome: Outcome | None = None
         if plan is not None and not problem:
@@ -291,8 +293,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Check every rule that does not depend on the data."""
-        asked = self._request(None, 1)
-        methods.get(asked.method).check(asked)
+        self._request(None, 1)
         if self.n_jobs is not None:
             jobs = whole_number(self.n_jobs, "n_jobs", -(2**31))
             if jobs == 0:

@@ -434,6 +434,19 @@ def test_bad_parameters_are_named_and_cost_nothing(changes: dict[str, Any], rows
     assert ledger.entries == ()
 
 
+def test_how_many_components_are_taken_depends_on_the_columns() -> None:
+    rows = np.random.default_rng(0).normal(size=(2_000, 2))
+    ledger = MemoryLedger()
+    with pytest.raises(InvalidInput, match=r"n_components must be at most 20 .* 1 column, got 21"):
+        make(21, method="sketch", alpha=None, n_blocks=None).fit(rows[:, :1], ledger=ledger)
+    with pytest.raises(InvalidInput, match=r"n_components must be at most 170 .* 2 columns"):
+        make(171, method="sketch", alpha=None, n_blocks=None).fit(rows, ledger=ledger)
+    assert ledger.entries == ()
+    plan = make(21, method="sketch")._plan(2_000, 2, "row")[0]
+    assert plan is not None
+    assert plan.n_components == 21
+
+
 def test_constant_columns_are_bad_input() -> None:
     x = np.column_stack([TRUTH.sample(25_000, rng=0), np.ones(25_000)])
     with pytest.raises(InvalidInput, match="constant"):

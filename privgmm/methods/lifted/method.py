@@ -16,6 +16,7 @@ import numpy as np
 
 from privgmm.arrays import Array
 from privgmm.budget import Budget
+from privgmm.errors import InvalidInput, MethodName
 from privgmm.methods import registry
 from privgmm.methods.calibration import for_curves, no_plan, sigmas, too_few_blocks
 from privgmm.methods.cores import (
@@ -72,6 +73,10 @@ _STRAYS = 0.1
 _RELIANCE = 0.85
 """Share of the gap between components that a plan counts on, as in `Expectation.reliance`."""
 
+_MOST_COMPONENTS = 50
+"""Most components for which a plan is searched; measured: the search takes about half a minute for
+this many, and its time grows faster than their number."""
+
 _SHAPES = (
     # k, d, t, m, M, G: labels unambiguous (2 m + M >= 2 t + 2) or not, steep ramps and gentle
     (1, 1, 31, 20, 20, 20),
@@ -104,6 +109,24 @@ class LiftedMethod(Method):
     plans_only_for_enough: ClassVar[bool] = True
 
     # ----------------------------------------------------------------------------- planning
+
+    def check(self, request: PlanRequest) -> None:
+        """Raise `InvalidInput` if the method cannot be asked this at all.
+
+        A search for a plan simulates blocks of all components. With alpha and blocks set by hand
+        there is nothing to search for.
+        """
+        super().check(request)
+        if request.by_hand or request.n_components <= _MOST_COMPONENTS:
+            return
+        raise InvalidInput(
+            "must be at most {most} for {method_is}",
+            argument="n_components",
+            value=request.n_components,
+            remedy="its plans are found by simulating blocks of all components, which would take "
+            "many minutes; ask for fewer, or set {alpha} and {n_blocks}",
+            facts={"most": _MOST_COMPONENTS, "method_is": MethodName(self.name)},
+        )
 
     def automatic(self, request: PlanRequest) -> Plan:
         """Find the plan of least expected final error among those expected to release."""
@@ -174,6 +197,7 @@ class LiftedMethod(Method):
 
     def rows_for(self, request: PlanRequest) -> float:
         """Find the rows at which it releases in 95 % of runs; alpha is what they allow."""
+        self.check(request)
         if request.by_hand:
             return self.calibrated(request.but(n_rows=None)).rows_needed()
         found = _fewest(request.but(alpha=None, n_blocks=None, n_rows=None))

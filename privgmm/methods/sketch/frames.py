@@ -511,7 +511,9 @@ def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoic
     if left <= 0 or stage.least_units() > n:
         return None
     share = 1 - left / _whole_account(budget.epsilon, budget.delta)
-    return FrameChoice(stage, budget, share)
+    choice = FrameChoice(stage, budget, share)
+    # counts of few rows get so little noise that the exact account of integers leaves nothing
+    return choice if choice.left > 0 else None
 
 
 def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:

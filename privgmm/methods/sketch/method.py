@@ -55,6 +55,8 @@ largest number that integer sums hold."""
 _MOST_COMPONENTS = 20
 """By convention: a larger sketch is taken up to this number of components, where the usual one is
 too small. Most numbers of columns allow for more."""
+_MANY = "lifted"
+"""Method that is named where there are more components than a sketch resolves."""
 _MOST_ROWS = 10**12
 """Largest number of rows that integer sums hold; beyond it only sampling error is left."""
 _ROUNDING = 1 + 1e-9
@@ -111,13 +113,13 @@ class SketchMethod(Method):
                 f"must be at most {{most}} for {{method_is}} and {{columns}} column{'s' * (d > 1)}",
                 argument="n_components",
                 value=k,
-                remedy="a sketch does not resolve more; ask for fewer, or use {able}, which takes "
-                "any number",
+                remedy="a sketch does not resolve more; ask for fewer"
+                + ", or use {able}" * _takes(_MANY, request),
                 facts={
                     "most": most,
                     "columns": d,
                     "method_is": MethodName(self.name),
-                    "able": MethodName("lifted"),
+                    "able": MethodName(_MANY),
                 },
             )
 
@@ -229,6 +231,15 @@ class SketchMethod(Method):
         return tuple(
             Plan(_large_budget(d), (_small_frame(d, radius, *core),)) for d, radius, core in shapes
         )
+
+
+def _takes(method: str, request: PlanRequest) -> bool:
+    """Check whether another method can be asked this."""
+    try:
+        registry.get(method).check(request.but(method=method))
+    except InvalidInput:
+        return False
+    return True
 
 
 def _large_budget(d: int) -> PlanRequest:

@@ -3,8 +3,8 @@
 Uploaded rows are charged to this machine's ledger, under a fingerprint of the whole file: a reload,
 another session and the command line find the same total and the same cap. For generated and bundled
 rows no one's privacy is at stake, so their account is kept in memory until the session ends. A
-session sees the accounts of the data it chose, never a list of all. Only if its account is new and
-resembles an older one, the session sees what that one has spent.
+session sees the accounts of the data it chose, and no others: a table of the same shape, or a file
+of the same name, shows nothing of what another visitor has spent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import streamlit as st
 from privgmm.budget import Budget
 from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.data.datasets import Dataset
-from privgmm.ledger.history import Entry, LookAlike
+from privgmm.ledger.history import Entry, History, LookAlike
 from privgmm.ledger.memory import MemoryBook
 from privgmm.ledger.protocol import Book, Ledger
 from privgmm.ledger.sqlite import SQLiteBook
@@ -69,12 +69,19 @@ class DataAccount:
         )
 
     def look_alikes(self) -> list[LookAlike]:
-        """List accounts that may be about the same people, if this one is lasting and empty."""
-        history = self.ledger().history()
-        if not self.lasting or history.entries:
+        """List this session's accounts that may be about the same people, if this one is empty.
+
+        The machine's ledger holds accounts of other visitors too. Columns, sizes and names of files
+        are easily guessed, so a likeness to those does not show what was spent on them.
+        """
+        if not self.lasting or self.entries:
             return []
-        named = dataclasses.replace(history, label=self.name)
-        return named.look_alikes(self.book.histories())
+        own = [one for one in _accounts().values() if one.lasting]
+        return self._named().look_alikes(one._named() for one in own)
+
+    def _named(self) -> History:
+        """Return what the ledger knows, under the name that this session gave to the rows."""
+        return dataclasses.replace(self.ledger().history(), label=self.name)
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy
 
 from privgmm.audit.cores import Mechanism, findings_of, strain
 from privgmm.audit.counts import exact_sums, person_shift, row_shift
@@ -52,27 +53,44 @@ from privgmm.audit.sketch_attacks import (
     turned,
 )
 from privgmm.audit.wiretap import Heard, Side, Tap, account
-from privgmm.data.people import ArrayPeople
+from privgmm.data.people import ArrayPeople, one_person
 from privgmm.errors import InvalidInput
 from privgmm.methods import registry
 from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
+from privgmm.privacy import guessing
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
 from privgmm.stages.agreement.stage import Agreement, AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
-from privgmm.stages.refinement.noisy_moments import Refinement
+from privgmm.stages.refinement.noisy_moments import Refinement, cut_sums
 from privgmm.stages.refinement.projection import preferred
-from privgmm.stages.refinement.winsorised import WinsorisedMoments, winsorised_sums
+from privgmm.stages.refinement.winsorised import (
+    WinsorisedMoments,
+    moment_sensitivity,
+    winsorised_sums,
+)
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.sketch.stage import Sketch
+from tests.audit.noisy_only import (
+    replayed_finish,
+    replayed_frame,
+    replayed_lifted_mask,
+    replayed_mask,
+    replayed_persons,
+    replayed_printed_vote,
+    replayed_refinement,
+    replayed_refusal,
+    replayed_sketch,
+    replayed_vote,
+)
 
-__all__ = ["MUTATIONS", "NAMED", "Mutation", "mutated", "mutation_findings"]
+__all__ = ["MUTATIONS", "NAMED", "REPLAYED", "Mutation", "mutated", "mutation_findings"]
 
 Check = Callable[[], Finding]
 
@@ -417,6 +435,123 @@ def _refined_price() -> Finding:
     return least_price(refined_plan())
 
 
+def _replayed_vote() -> Finding:
+    return replayed_vote(_VOTE)
+
+
+def _replayed_printed() -> Finding:
+    return replayed_printed_vote(PopulousTest(60, 0.1, 0.8, 1e-3))
+
+
+def _own_rows_only() -> Finding:
+    """Replace a person by one with another number of rows: of all others the same row is taken."""
+    rng, key, changed, compared = _rng(), "0123456789abcdef", 0, 0
+    sizes = rng.integers(1, 9, size=60)
+    names = np.array([f"person {i}" for i in range(sizes.size)], dtype=object)
+
+    def taken(numbers: Any, labels: Any) -> dict[str, float]:
+        owners = np.repeat(labels, numbers)
+        # a row says which of its person's rows it is
+        rows = np.concatenate([np.arange(number) for number in numbers]).astype(np.float64)
+        people = ArrayPeople.labelled(rows[:, None], owners, key)
+        found = people.take(np.arange(len(people)))
+        return dict(zip(owners[found.positions], found.rows[:, 0].tolist(), strict=True))
+
+    before = taken(sizes, names)
+    for place in range(0, sizes.size, 7):
+        for size, name in ((1, names[place]), (13, names[place]), (4, "somebody else")):
+            other, labels = sizes.copy(), names.copy()
+            other[place], labels[place] = size, name
+            after = taken(other, labels)
+            kept = [one for one in before if one != names[place]]
+            changed += sum(before[one] != after[one] for one in kept)
+            compared += len(kept)
+    return within(
+        "rows taken of persons",
+        "rows of others that changed with a person <= 0",
+        changed,
+        0,
+        f"{compared} rows of all persons but the one who was replaced",
+    )
+
+
+def _ceiling() -> Finding:
+    """Search for the best attacker that divergence and variation allow, against the bound on it.
+
+    A linear program finds the law of the loss, on 4,001 losses, that gives an attacker most.
+    """
+    worst = -math.inf
+    for divergence, variation, mu, epsilon in (
+        (0.02, 1.0, 0.0, 0.0),
+        (0.02, 0.05, 0.0, 0.1),
+        (0.02, 0.08, 0.1, 0.1),
+        (0.3, 0.3, 0.05, 0.5),
+    ):
+        losses = guessing._grid(math.sqrt(2 * divergence), 4001)
+        basis, gains = guessing._basis(losses), guessing._gaussian_delta(epsilon - losses, mu)
+        limits = np.array([1.0, 0.0, divergence, divergence, variation])
+        best = scipy.optimize.linprog(
+            -gains, basis[:, 2:].T, limits[2:], basis[:, :2].T, limits[:2], bounds=(0, None)
+        )
+        if best.fun is None:
+            raise InvalidInput(f"no law of the loss was found: {best.message}")
+        bound = guessing._after_curve(divergence, variation, mu, epsilon)
+        worst = max(worst, -float(best.fun) - bound)
+    return within(
+        "ceiling on an attacker",
+        "delta of the best law found - the bound <= 0",
+        worst,
+        1e-9,
+        "linear programs on 4,001 losses",
+    )
+
+
+def _accepted_scales(kind: str) -> Check:
+    """Try scales of moments around the guard: those that are accepted must keep the sensitivity."""
+
+    def check() -> Finding:
+        worst, accepted = 0.0, 0
+        for c0, c2 in ((0.1, 1.0), (0.4, 1.0), (0.3, 0.5), (0.2, 0.25)):
+            for share in (0.9, 0.999, 1.02, 1.2, 1.5, 2.0):
+                scales = (c0, share * math.sqrt(2 * c0 * c2), c2)
+                try:
+                    move = _apart(kind, scales)
+                except InvalidInput:
+                    continue
+                worst, accepted = max(worst, move), accepted + 1
+        return within(
+            f"scales of {kind} moments",
+            "move of the sums / what the noise covers <= 1",
+            worst if accepted else math.inf,
+            1 + 1e-9,
+            f"{accepted} scales that were accepted",
+        )
+
+    return check
+
+
+def _apart(kind: str, scales: tuple[float, float, float]) -> float:
+    """Measure how far two rows at the edge move the sums, at the angle that moves them most."""
+    radius, public = 2.0, Mixture([1.0], [[0.0, 0.0]], np.eye(2)[None])
+    cosine = max(-1.0, -(scales[1] ** 2) / (2 * scales[2] ** 2))
+    sine = math.sqrt(1 - cosine**2)
+    rows = radius * (1 - 1e-12) * np.array([[1.0, 0.0], [cosine, sine]])
+    if kind == "winsorised":
+        moments = WinsorisedMoments(radius, scales)
+        (one, unit), (two, _) = (
+            winsorised_sums(one_person(row[None]), public, moments) for row in rows
+        )
+        covered = moment_sensitivity(unit, moments, one.size)
+    else:
+        stage = Refinement((1.0,), (radius,), scales)
+        unit = stage.unit(0, 2)
+        one, two = (
+            cut_sums(one_person(row[None]), public, radius, stage.scales, unit) for row in rows
+        )
+        covered = stage.sigma(0, unit, one.size)
+    return float(np.linalg.norm((one - two).astype(np.float64))) / covered
+
+
 # ------------------------------------------------------------------------------- the mutations
 
 _VOTES, _SPACE = "stages.agreement.votes", "stages.agreement.lifted_space"
@@ -467,8 +602,178 @@ NAMED: tuple[Mutation, ...] = (
 )
 """The mutations that every test run checks, not only a study."""
 
+REPLAYED: tuple[Mutation, ...] = (
+    Mutation(
+        "a vote among mixtures decided by exact sums",
+        f"{_VOTING}:preferred",
+        "np.argmax(np.concatenate([[0], noisy]))",
+        "np.argmax(np.concatenate([[0], sums]))",
+        replayed_finish,
+    ),
+    Mutation(
+        "a vote among mixtures with noise on the winner alone",
+        f"{_VOTING}:preferred",
+        "np.argmax(np.concatenate([[0], noisy]))",
+        "np.argmax(np.concatenate([[0], np.where(sums == sums.max(), noisy, sums)]))",
+        replayed_finish,
+    ),
+    Mutation(
+        "a place from the exact counts of all bins",
+        f"{_HISTOGRAM}:PreparedHistogramFrame._centre",
+        "_quantile(shown, counts, 0.5)",
+        "_quantile(places[-1].bins, places[-1].counts, 0.5)",
+        replayed_frame,
+    ),
+    Mutation(
+        "a place from the median of the rows",
+        f"{_HISTOGRAM}:PreparedHistogramFrame._centre",
+        "found.append(2 * scale * (_quantile(shown, counts, 0.5) - offset))",
+        "found.append(float(np.median(self.chosen[:, j])))",
+        replayed_frame,
+    ),
+    Mutation(
+        "a width from the exact counts of all bins",
+        f"{_HISTOGRAM}:PreparedHistogramFrame._scales",
+        "width_of(bins, counts, offset)",
+        "width_of(histogram.bins, histogram.counts, offset)",
+        replayed_frame,
+    ),
+    Mutation(
+        "exact counts of the bins that noise lets through",
+        f"{_HISTOGRAM}:Histogram.released",
+        "return self.bins[shown], noisy[shown]",
+        "return self.bins[shown], self.counts[shown]",
+        replayed_frame,
+    ),
+    Mutation(
+        "bins shown by their exact counts",
+        f"{_HISTOGRAM}:Histogram.released",
+        "noisy >= threshold",
+        "self.counts >= threshold",
+        replayed_frame,
+    ),
+    Mutation(
+        "a frame refused by exact counts",
+        f"{_HISTOGRAM}:PreparedHistogramFrame._centre",
+        "if not shown.size:",
+        "if int(places[-1].counts.max()) < stage.location_threshold:",
+        replayed_refusal,
+    ),
+    Mutation(
+        "a round that counts exactly",
+        f"{_WINSORISED}:noisy_moments_of",
+        "return (sums + noise) / unit",
+        "noisy = sums + noise\n    noisy[:, 0] = sums[:, 0]\n    return noisy / unit",
+        replayed_finish,
+    ),
+    Mutation(
+        "a round that moves to the exact mean",
+        f"{_HISTOGRAM}:PreparedHistogramFrame._round",
+        "mean = sums[1 : 1 + d]\n",
+        "mean = np.linalg.solve(root, self.chosen.mean(axis=0) - centre)\n",
+        replayed_frame,
+    ),
+    Mutation(
+        "a sketch with noise on real parts only",
+        f"{_SKETCH}:PreparedSketch.draw",
+        "self._values(self.sums + noise)",
+        "self._values(np.stack([(self.sums + noise)[0], self.sums[1]]))",
+        replayed_sketch,
+    ),
+    Mutation(
+        "a way to finish that a row decides",
+        f"{_FINISH}:PreparedFinish.draw",
+        "if takes_rich_route(self.fit, self.stage):",
+        "if float(self.work.people.take(np.arange(len(self.work.people))).rows.max()) < 2.0:",
+        functools.partial(replayed_finish, exact="other rows"),
+    ),
+    Mutation(
+        "a finish that counts the rows of all persons",
+        f"{_FINISH}:PreparedFinish._by_rich_mixture",
+        "stage.n_features, len(people)",
+        "stage.n_features, people.n_rows",
+        replayed_persons,
+    ),
+    Mutation(
+        "refinement from exact sums, the noise added for show",
+        f"{_MOMENTS}:refine",
+        "noisy = (sums + noise) / (unit * n)",
+        "noisy = ((sums + noise) * 0 + sums) / (unit * n)",
+        replayed_refinement,
+    ),
+    Mutation(
+        "a vote of blocks decided without its noise",
+        f"{_VOTES}:AgreementTest.examine",
+        "noisy >= self.threshold",
+        "seen.statistic >= self.threshold",
+        _replayed_vote,
+    ),
+    Mutation(
+        "the printed vote decided without its noise",
+        f"{_ALGORITHM}:PopulousTest.examine",
+        "share + Fraction(drawn)",
+        "share + Fraction(self.noise.bound) / 2",
+        _replayed_printed,
+    ),
+    Mutation(
+        "exact weights next to masked means",
+        f"{_PAPER}:PaperSpace.mask",
+        "shares = weights / total if",
+        "shares = item.weights[order] if",
+        replayed_mask,
+    ),
+    Mutation(
+        "exact means next to masked covariances",
+        f"{_PAPER}:PaperSpace.mask",
+        "shares, self.mask_mean(means, cholesky, shapes, rng=rng), shapes.factors",
+        "shares, self.mask_mean(means, cholesky, shapes, rng=rng) * 0 + means, shapes.factors",
+        replayed_mask,
+    ),
+    Mutation(
+        "exact weights next to a lifted mask",
+        f"{_SPACE}:LiftedSpace.mask",
+        "(shown.weights / shown.weights.sum())[order]",
+        "(item.weights / item.weights.sum())[order]",
+        replayed_lifted_mask,
+    ),
+    # what else a table of mutations had missed
+    Mutation(
+        "a person's row that others' numbers of rows decide",
+        "data.people:picked",
+        "np.asarray(low % ",
+        "np.asarray((low + np.uint64(sizes.sum())) % ",
+        _own_rows_only,
+    ),
+    Mutation(
+        "a ceiling that holds at the values of a linear program only",
+        "privacy.guessing:_after_curve",
+        " + _certified(y, scale, mu, epsilon)",
+        "",
+        _ceiling,
+    ),
+    Mutation(
+        "scales of winsorised moments with a loose guard",
+        f"{_WINSORISED}:WinsorisedMoments.__post_init__",
+        "> 2 * self.scales[0]",
+        "> 9 * self.scales[0]",
+        _accepted_scales("winsorised"),
+    ),
+    Mutation(
+        "scales of refinement with a loose guard",
+        f"{_MOMENTS}:Refinement.__post_init__",
+        "> 2 * self.scales[0]",
+        "> 9 * self.scales[0]",
+        _accepted_scales("cut"),
+    ),
+)
+"""Noise that is drawn and not used, exact numbers next to noisy ones, and guards that let through.
+
+Every test run checks them, as it does `NAMED`.
+"""
+
 MUTATIONS: tuple[Mutation, ...] = (
     *NAMED,
+    *REPLAYED,
     # noise and where it comes from
     Mutation(
         "a tenth less secure Laplace noise",
@@ -951,7 +1256,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         fresh_jitter,
     ),
 )
-"""All mutations, those of `NAMED` first."""
+"""All mutations, those of `NAMED` and `REPLAYED` first."""
 
 
 def mutation_findings(mutations: tuple[Mutation, ...] = MUTATIONS) -> list[Finding]:

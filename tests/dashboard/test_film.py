@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from privgmm.dashboard.film.stages.agreement import masked_again
 from streamlit.testing.v1 import AppTest
 
 from privgmm.budget import Budget
@@ -21,6 +20,7 @@ from privgmm.dashboard.film.film_data import DEMONSTRATIONS, FilmData, StageRun,
 from privgmm.dashboard.film.page import SECONDS, is_due
 from privgmm.dashboard.film.scene import SCENES, FilmScene
 from privgmm.dashboard.film.scenes import steps_of
+from privgmm.dashboard.film.stages.agreement import masked_again
 from privgmm.dashboard.shared import state
 from privgmm.data.datasets import generate, random_mixture, separation_of
 from privgmm.distances.parameters import dist_gmm, dist_param

@@ -77,6 +77,8 @@ def test_a_lesson_on_any_page(
     expect(control).to_be_hidden()
     expect(page.get_by_text(visible).first).to_be_visible()
     page.get_by_role("button", name="Leave the lesson").click()
+    # while it is rendered again, the slider before and the one after are both there
+    settle(page)
     expect(control).to_be_visible()
     expect(page.get_by_text("What will come out?")).to_have_count(0)
     settle(page)

@@ -292,12 +292,13 @@ class PreparedFinish:
             mixture, floored = widened(mixture)
         else:
             sketch = self.first.averaged_with(self._second_sketch(source))
-            found = self._found_again(sketch)
-            mixture, floored = found.mixture, bool(found.floored.any())
-            covariance = found.compute_local_covariance
-            fit = self.fit if self.offered is None else found
+            if self.refinable:
+                found = self._found_again(sketch)
+                mixture, floored = found.mixture, bool(found.floored.any())
+                covariance = found.compute_local_covariance
+                fit = self.fit if self.offered is None else found
         if not self.refinable:
-            # fitted once more, to the sketch and the rich mixture: steps give full covariances
+            # fitted to the sketch and the rich mixture: steps give full covariances
             return Drawn(self._structured(sketch), FinishView(self.fit))
         errors = computed_covariance(covariance)
         return Drawn(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,10 +21,12 @@ __all__ = [
     "ORDERS",
     "GaussianCurve",
     "RenyiCurve",
+    "conversion",
     "gaussian_curve",
     "gaussian_losses",
     "largest_on_private_side",
     "lifted_mask_curve",
+    "lifted_mask_losses",
     "paper_mask_curve",
 ]
 
@@ -66,7 +68,7 @@ class RenyiCurve:
         Steinke, 2020, Proposition 12); never below zero.
         """
         positive(delta, "delta", below=1.0)
-        return max(0.0, float((self.values + _conversion(delta)).min()))
+        return max(0.0, float((self.values + conversion(delta)).min()))
 
     def delta(self, epsilon: float) -> float:
         """Compute the smallest delta this curve proves at `epsilon`."""
@@ -76,7 +78,8 @@ class RenyiCurve:
 
 
 @functools.lru_cache(maxsize=64)
-def _conversion(delta: float) -> Array:
+def conversion(delta: float) -> Array:
+    """Compute what converting a curve to (epsilon, delta) adds at each order."""
     a = ORDERS
     return frozen(np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1))
 
@@ -139,11 +142,17 @@ def lifted_mask_curve(gamma: float, eta: float, size: int) -> RenyiCurve:
     ``(ln lam)^2``, is largest at the smallest lam, ``exp(-gamma)`` (checked on a grid in the
     tests), so the sum is at most that value times gamma^2: the summand at ``exp(-gamma)`` itself.
     """
-    lam = np.asarray(math.exp(-gamma))
-    s = 1 + ORDERS * math.expm1(-gamma)
+    return RenyiCurve(lifted_mask_losses([gamma], eta, size)[0])
+
+
+def lifted_mask_losses(gammas: Sequence[float], eta: float, size: int) -> Array:
+    """Compute the values (n, orders) of `lifted_mask_curve` at many distances."""
+    lam = np.array([math.exp(-gamma) for gamma in gammas])[:, None]
+    s = 1 + ORDERS * np.array([math.expm1(-gamma) for gamma in gammas])[:, None]
+    steps = np.array([math.expm1(-gamma / 2) ** 2 for gamma in gammas])[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        shift = ORDERS * math.expm1(-gamma / 2) ** 2 / (2 * eta**2 * s)
-    return RenyiCurve(np.where(s > 0, shift + size * _log_det_term(lam, ORDERS), np.inf))
+        shift = ORDERS * steps / (2 * eta**2 * s)
+    return np.where(s > 0, shift + size * _log_det_term(lam, ORDERS), np.inf)
 
 
 def paper_mask_curve(

@@ -37,8 +37,11 @@ q, and then draw an integer z with probability proportional to ``exp(-(z - y)^2 
 Poisson's summation formula the sum over z of these weights is the same for every y but for a factor
 within ``1 ± e``, ``e = 2.1 exp(-2 pi^2 r)``; hence z has the law of a discrete Gaussian of variance
 v around q but for factors within ``1 ± 2 e`` or so. So a discrete Gaussian is what one may compute
-from a continuous one of variance ``v - r``: with r = 3 these factors are nearer to one than 1e-24,
-also when a million of them are multiplied. `discrete_mu_squared` prices it so.
+from a continuous one of variance ``v - r``, and `discrete_mu_squared` prices it so. With r = 3 the
+factors are within ``1 ± 1e-25``. Each coordinate has its own and they multiply: m coordinates are
+within ``1 ± h``, ``h = 1e-25 m``, which turns (epsilon, delta) into
+``(epsilon + 2 h, (1 + h) delta)`` at most. Prices take mu larger by one part in 10^9, and that is
+more, up to m = 10^8.
 """
 
 from __future__ import annotations
@@ -70,6 +73,10 @@ _SLACK = 1e-9
 """Relative; far more than rounding, and than the difference of discrete and continuous noise."""
 _LEAST_MU = 1e-7
 """Smaller mu are priced as this one: a larger mu only costs more, and nothing underflows."""
+_LARGE = 1e6
+"""From here on squares are not subtracted from each other; by convention, where 1e-4 is lost."""
+_MOST_MU = 1e4
+"""Larger mu are priced by their Rényi curve, which is nearly as good and never overflows."""
 _FEW = 48
 """Orders, every other one within this distance of the best, at which a largest mu is sought."""
 
@@ -96,6 +103,18 @@ def _log_delta(t: Array, mu: float) -> Array:
     return np.asarray(np.where(low > 0, gap, plain))
 
 
+def _far_fall(t: Array, mu: float) -> Array:
+    """Compute ``t + ln Phi(-t/mu - mu/2) - ln delta(t)`` for t above ``mu^2 / 2``.
+
+    Both have the factor ``exp(-x_1^2 / 2) / 2`` of `_log_delta`, which is left out: so large a
+    square would leave nothing of a difference.
+    """
+    root = math.sqrt(2)
+    low, high = erfcx((t / mu - mu / 2) / root), erfcx((t / mu + mu / 2) / root)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return np.asarray(np.log(high / (low - high)))
+
+
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Compute the least delta of Gaussian noise of ``1/mu`` sensitivities at any real epsilon.
 
@@ -111,7 +130,7 @@ def _log_suprema(orders: Array, mu: float) -> Array:
 
     def falls_short(t: Array) -> BoolArray:
         fall = t + log_ndtr(-t / mu - mu / 2) - _log_delta(t, mu)
-        return np.asarray(fall < np.log(wanted))
+        return np.asarray(np.where(t > _LARGE * mu, _far_fall(t, mu), fall) < np.log(wanted))
 
     # the limits of little and of much noise, and farther out until they enclose the top
     low, high = -np.log1p(1 / wanted) - 1, mu**2 * orders + 1
@@ -134,6 +153,10 @@ def gaussian_terms(mu_squared: float, delta: float) -> Array:
 
 def _terms(orders: Array, mu_squared: float, delta: float) -> Array:
     mu = math.sqrt(mu_squared) * (1 + _SLACK)
+    if mu > _MOST_MU:
+        # S(a) is at most what the curve and its conversion say
+        by_curve = orders * mu_squared / 2 + np.log1p(-1 / orders)
+        return np.asarray(by_curve - (math.log(delta) + np.log(orders)) / (orders - 1))
     return np.asarray((_log_suprema(orders, max(mu, _LEAST_MU)) - math.log(delta)) / (orders - 1))
 
 
@@ -153,7 +176,8 @@ def epsilon_after(curve: RenyiCurve, mu_squared: float, delta: float) -> float:
         raise InvalidInput(f"mu_squared must be positive, got {mu_squared!r}")
     if not math.isfinite(mu_squared):
         return math.inf
-    return max(0.0, float((curve.values + gaussian_terms(mu_squared, delta)).min()))
+    proved = float((curve.values + gaussian_terms(mu_squared, delta)).min())
+    return math.inf if math.isnan(proved) else max(0.0, proved)
 
 
 def mu_squared_after(curve: RenyiCurve, epsilon: float, delta: float) -> float:

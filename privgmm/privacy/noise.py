@@ -20,6 +20,7 @@ from privgmm.arrays import Array, IntArray, positive
 from privgmm.errors import InvalidInput
 
 __all__ = [
+    "KEY_BYTES",
     "DiscreteGaussian",
     "NoiseSource",
     "RandomState",
@@ -36,6 +37,8 @@ __all__ = [
 WholeArray = npt.NDArray[np.object_]
 """Python integers of any size."""
 
+KEY_BYTES = 32
+"""Two keys of SipHash, 128 bits each: for places, and for places that are shared."""
 _LONGEST_TABLE = 1e4
 """Seeded draws of a discrete Gaussian up to this sigma come from a table of its law."""
 _WIDEST = 1e17
@@ -82,6 +85,10 @@ class NoiseSource(Randomness, Protocol):
 
     def seed(self) -> int:
         """Draw a 64-bit seed for randomness that need not stay secret (blocks, learners)."""
+        ...
+
+    def key(self) -> bytes:
+        """Draw 256 bits that must stay secret: two keys for the order of persons."""
         ...
 
 
@@ -194,6 +201,10 @@ class SecureNoise:
         """Draw 64 fresh bits from the system's entropy."""
         return secrets.randbits(64)
 
+    def key(self) -> bytes:
+        """Draw 256 fresh bits from the system's entropy."""
+        return secrets.token_bytes(KEY_BYTES)
+
 
 @dataclasses.dataclass(frozen=True)
 class SeededNoise:
@@ -234,6 +245,10 @@ class SeededNoise:
     def seed(self) -> int:
         """Draw 64 bits from the generator."""
         return int(self.generator.integers(2**64, dtype=np.uint64))
+
+    def key(self) -> bytes:
+        """Draw 256 bits from the generator, which anyone who knows the seed can repeat."""
+        return self.generator.bytes(KEY_BYTES)
 
 
 def noise_source(rng: RandomState) -> NoiseSource:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
@@ -16,6 +17,7 @@ from privgmm.errors import InvalidInput
 from privgmm.privacy.composition import Price, price_of
 from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
 from privgmm.privacy.gaussian_account import (
+    _SLACK,
     _log_delta,
     _log_suprema,
     discrete_mu_squared,
@@ -168,6 +170,30 @@ def test_discrete_noise_never_costs_more(sigma: float, shift: tuple[int, ...]) -
         assert seen <= gaussian_delta(epsilon, mu) + 1e-13
 
 
+def test_the_factor_of_one_coordinate_is_as_stated() -> None:
+    """Poisson's formula: sums over a shifted lattice differ by 4 exp(-2 pi^2 r) at most, r = 3."""
+    digits = mpmath.mp.clone()
+    digits.dps = 60
+    z = range(-60, 61)
+    sums = [
+        digits.fsum(digits.exp(-((k - digits.mpf(y) / 10) ** 2) / 6) for k in z) for y in range(6)
+    ]
+    apart = max(sums) / min(sums) - 1
+    assert 5e-26 < float(apart) < 1e-25
+
+
+@pytest.mark.parametrize("mu", MUS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_factors_of_ten_to_the_eight_coordinates_cost_less_than_the_slack(
+    mu: float, delta: float
+) -> None:
+    """By the slopes of delta(t): in mu it is phi(t/mu - mu/2), in t - e^t Phi(-t/mu - mu/2)."""
+    t, factor = exact_epsilon(mu, delta), 1e8 * 1e-25
+    gained = _SLACK * mu * norm.pdf(t / mu - mu / 2)
+    lost = 2 * factor * math.exp(t) * norm.sf(t / mu + mu / 2) + factor * delta
+    assert gained > lost
+
+
 def test_as_if_it_were_continuous_it_would_cost_more_somewhere() -> None:
     """So the variance that is given up is needed."""
     z, sigma = np.arange(-40.0, 41.0), 0.6
@@ -218,3 +244,26 @@ def test_only_gaussians_are_priced_so() -> None:
     assert Price((gaussian_curve(2.0),)).mu_squared == math.inf
     with pytest.raises(InvalidInput, match="mu_squared must be positive"):
         epsilon_after(NOTHING, 0.0, 1e-6)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 2.6, 2.65, 2.7, 3.0, 3.99, 4.01, 6.0, 10.0, 70.0])
+def test_hardly_any_noise_is_never_cheap(exponent: float) -> None:
+    """Rounding once found a price of zero from mu = 442 on: squares left nothing of differences."""
+    mu = 10.0**exponent
+    for delta in DELTAS:
+        found = epsilon_after(NOTHING, mu**2, delta)
+        # a log-likelihood ratio is normal around mu^2 / 2 with deviation mu
+        assert found >= mu**2 / 2
+        assert found <= gaussian_curve(1 / mu).epsilon(delta) * (1 + 1e-8)
+    tops = _log_suprema(ORDERS, mu) if exponent <= 4 else None
+    if tops is not None:
+        # the value at a point that is nearly the top
+        near = mu**2 * (ORDERS - 0.5)
+        assert (tops >= (_log_delta(near, mu) + (ORDERS - 1) * near) * (1 - 1e-7)).all()
+
+
+def test_noise_and_budget_fit_each_other_far_out() -> None:
+    for epsilon in np.geomspace(100.0, 1e9, 40).tolist():
+        found = mu_squared_after(NOTHING, epsilon, 1e-6)
+        assert epsilon_after(NOTHING, found, 1e-6) <= epsilon * (1 + 1e-9)
+        assert epsilon_after(NOTHING, found * 1.02, 1e-6) > epsilon

@@ -86,7 +86,7 @@ def check_there(path: Path) -> None:
 def _read(path: Path, max_bytes: int) -> bytes:
     check_there(path)
     if not (path.is_file() or path.is_fifo()):
-        raise InvalidInput(f"{str(path)!r} is not a file: name one CSV or Parquet file")
+        raise InvalidInput(f"{str(path)!r} is not a file: name one file")
     with path.open("rb") as file:
         _check_size(os.fstat(file.fileno()).st_size, max_bytes)
         return _read_up_to(file, max_bytes)

@@ -48,7 +48,7 @@ class Step:
         What is being done, in words.
     done, total : int
     unit : str
-        What is counted: rows, or blocks.
+        What is counted: rows, blocks or components.
     seconds : float
         Since it began.
     """

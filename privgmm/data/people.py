@@ -17,7 +17,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
@@ -37,7 +36,6 @@ __all__ = [
     "person_order",
     "person_places",
     "picked",
-    "secret_key",
 ]
 
 _CHUNK_UNITS = 1 << 17
@@ -196,11 +194,11 @@ class ArrayPeople(People):
 
     @classmethod
     def labelled(
-        cls, rows: Array, labels: Labels, key: str, *, watch: Watch | None = None
+        cls, rows: Array, labels: Labels, key: bytes, *, watch: Watch | None = None
     ) -> ArrayPeople:
         """Build from a text (n,) for the person of each row, in an order that the key decides."""
         hashes = person_places(labels, key)
-        order, starts = person_order(hashes, labels)
+        order, starts = person_order(hashes, labels, key)
         sizes = np.diff(starts)
         return cls(rows, starts, order, picked(hashes[order[starts[:-1]]], sizes), watch=watch)
 
@@ -309,52 +307,15 @@ def changed(rows: Array, changes: tuple[CoordinateChange, ...]) -> Array:
     return rows
 
 
-class Extent(NamedTuple):
-    """The smallest and largest value of each column."""
-
-    least: Array
-    most: Array
-
-    def with_rows(self, rows: Array) -> Extent:
-        """Extend the range by these rows (m, d)."""
-        least, most = self.least.copy(), self.most.copy()
-        _widen(rows, least, most)
-        return Extent(least, most)
-
-    def joined(self, other: Extent) -> Extent:
-        """Join two ranges."""
-        return Extent(np.minimum(self.least, other.least), np.maximum(self.most, other.most))
-
-    @classmethod
-    def nothing(cls, d: int) -> Extent:
-        """Return the range of no rows."""
-        return cls(np.full(d, np.inf), np.full(d, -np.inf))
-
-
-@nb.njit(cache=True, nogil=True)
-def _widen(rows: Array, least: Array, most: Array) -> None:
-    """Extend the range row by row, much faster than NumPy column by column."""
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            least[j] = min(least[j], rows[i, j])
-            most[j] = max(most[j], rows[i, j])
-
-
-class _Picked(NamedTuple):
-    rows: Array
-    extent: Extent
-
-
-def _picked_rows(job: tuple[RowPart, IntArray, int]) -> _Picked:
+def _picked_rows(job: tuple[RowPart, IntArray, int]) -> Array:
     """Read and check a whole part and keep the rows at ascending places."""
     part, places, d = job
-    found, extent, before = [np.empty((0, d))], Extent.nothing(d), 0
+    found, before = [np.empty((0, d))], 0
     for rows in part.chunks():
         first, last = np.searchsorted(places, [before, before + len(rows)]).tolist()
         found.append(rows[places[first:last] - before])
-        extent = extent.with_rows(rows)
         before += len(rows)
-    return _Picked(np.concatenate(found), extent)
+    return np.concatenate(found)
 
 
 class SourcePeople(People):
@@ -366,8 +327,6 @@ class SourcePeople(People):
         In the order of the table.
     n_features : int
     engine : Engine
-    refuse_flat : callable(flat columns (m,)), optional
-        Called with the columns that hold one value only, to refuse them.
     watch : Watch, optional
     """
 
@@ -377,13 +336,12 @@ class SourcePeople(People):
         n_features: int,
         engine: Engine,
         *,
-        refuse_flat: Callable[[IntArray], None] | None = None,
         watch: Watch | None = None,
         changes: tuple[CoordinateChange, ...] = (),
     ) -> None:
         n = sum(part.n_rows for part in parts)
         super().__init__(n, n, n_features)
-        self._parts, self._engine, self._refuse_flat = parts, engine, refuse_flat
+        self._parts, self._engine = parts, engine
         self._watch, self._changes = watch, changes
         self._checked = False
 
@@ -392,7 +350,7 @@ class SourcePeople(People):
         flat = persons.ravel()
         order = np.argsort(flat, kind="stable")
         wanted = flat[order]
-        found = np.concatenate([picked.rows for picked in self._scan(wanted, "taking blocks")])
+        found = np.concatenate(list(self._scan(wanted, "taking blocks")))
         rows = np.empty((flat.size, self.n_features))
         rows[order] = found
         rows = changed(rows, self._changes)
@@ -404,7 +362,7 @@ class SourcePeople(People):
             for _ in self._scan(np.empty(0, dtype=np.int64), "checking"):
                 pass
 
-    def _scan(self, wanted: IntArray, what: str) -> Iterator[_Picked]:
+    def _scan(self, wanted: IntArray, what: str) -> Iterator[Array]:
         """Yield the wanted rows part by part; afterwards all rows have been checked."""
         edges = np.concatenate([[0], np.cumsum([part.n_rows for part in self._parts])])
         cuts = np.searchsorted(wanted, edges).tolist()
@@ -413,13 +371,9 @@ class SourcePeople(People):
             for i, part in enumerate(self._parts)
         ]
         watched = Watched(self._watch, what, self.n_rows)
-        extent = Extent.nothing(self.n_features)
         for part, found in zip(self._parts, self._engine.each(_picked_rows, jobs), strict=True):
-            extent = extent.joined(found.extent)
             watched.more(part.n_rows)
             yield found
-        if self._refuse_flat is not None:
-            self._refuse_flat(np.flatnonzero(extent.least == extent.most).astype(np.int64))
         self._checked = True
 
     def total(self, task: PersonSum, what: str = "summing") -> IntArray:
@@ -434,7 +388,6 @@ class SourcePeople(People):
             self._parts,
             self.n_features,
             self._engine,
-            refuse_flat=self._refuse_flat,
             watch=self._watch,
             changes=(*self._changes, change),
         )
@@ -443,27 +396,36 @@ class SourcePeople(People):
 
 
 # Who a row belongs to. A secret key puts persons into an order, and they are dealt into blocks by
-# their place in it. Neighbouring tables hold the same persons but one. Give the new person the
-# place of the old one: then all others keep their places. Since places are random, both tables
-# lead to this case equally often, and that is all that the price of a block needs.
+# their place in it. Neighbouring tables hold the same persons but one, whose label may be another.
+# Give the new person the place of the old one: then all others keep their places, and the tables
+# differ in one block. With a secret key this is as likely as any other order, and that is all that
+# the price of a block needs (docs/privacy.md, "The order of persons").
 
 
-def secret_key(seed: int) -> str:
-    """Write a secret number as a key for `person_places`."""
-    return f"{seed % 2**64:016x}"
+def person_places(labels: Labels, key: bytes, *, again: bool = False) -> Hashes:
+    """Compute a number (n,) for each label by SipHash-2-4; equal labels have equal numbers.
 
-
-def person_places(labels: Labels, key: str) -> Hashes:
-    """Compute a number (n,) for each label by SipHash; equal labels have equal numbers."""
+    Parameters
+    ----------
+    labels : array of str (n,)
+        From `label_texts`: bytes, written as Latin-1.
+    key : bytes
+        32 bytes, secret, from `NoiseSource.key`.
+    again : bool
+        Use the second half of the key: other numbers, for labels that share one.
+    """
     import pandas as pd
 
-    return np.asarray(pd.util.hash_array(labels, hash_key=key), dtype=np.uint64)
+    half = (key[16:] if again else key[:16]).decode("latin-1")
+    found = pd.util.hash_array(labels, encoding="latin-1", hash_key=half)
+    return np.asarray(found, dtype=np.uint64)
 
 
-def person_order(hashes: Hashes, labels: Labels) -> tuple[IntArray, IntArray]:
+def person_order(hashes: Hashes, labels: Labels, key: bytes) -> tuple[IntArray, IntArray]:
     """Order rows (n,) so that each person's lie together; return where persons begin (g + 1,).
 
-    By hash; where two persons share one, by label. A person's rows keep their order.
+    By hash; where two persons share one, by a hash with the second half of the key. A person's
+    rows keep their order.
     """
     order = np.argsort(hashes, kind="stable").astype(np.int64)
     if not order.size:
@@ -474,7 +436,8 @@ def person_order(hashes: Hashes, labels: Labels) -> tuple[IntArray, IntArray]:
     if (same_hash & other_label).any():
         # two labels share a hash and their rows are mixed: rare, so a slow sort does
         codes = np.unique(labels, return_inverse=True)[1]
-        order = np.lexsort((codes, hashes)).astype(np.int64)
+        others = person_places(labels, key, again=True)
+        order = np.lexsort((codes, others, hashes)).astype(np.int64)
         sorted_labels = labels[order]
         other_label = sorted_labels[1:] != sorted_labels[:-1]
     new = np.flatnonzero(other_label) + 1

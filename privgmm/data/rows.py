@@ -67,20 +67,28 @@ class MemorySource(RowSource):
     Parameters
     ----------
     table : array-like or data frame (n, d)
-        NumPy, pandas, polars, pyarrow, or nested sequences.
+        NumPy, pandas, polars (lazy frames are collected), pyarrow, or nested sequences.
     columns : sequence of str, optional
         What to take, in this order; all columns by default. Those of an array are ``x1 … xd``.
     without : sequence of str
         Which not to take where `columns` are left open.
+    names : sequence of str, optional
+        Names for the columns of an array.
     """
 
     def __init__(
-        self, table: Any, columns: Sequence[str] | None = None, without: Sequence[str] = ()
+        self,
+        table: Any,
+        columns: Sequence[str] | None = None,
+        without: Sequence[str] = (),
+        names: Sequence[str] | None = None,
     ) -> None:
-        names = _frame_names(table)
-        if names is None:
+        table = collected(table)
+        frame = _frame_names(table)
+        if frame is None:
             table = _table_of_numbers(table)
-            names = [f"x{j + 1}" for j in range(table.shape[1])]
+            frame = list(names or (f"x{j + 1}" for j in range(table.shape[1])))
+        names = frame
         if columns is None and without:
             check_choice(without, names, "X")
             columns = [name for name in names if name not in without]
@@ -375,15 +383,48 @@ def checked_source(
 # Tables in memory
 
 
+def collected(table: Any) -> Any:
+    """Return a table that is in memory: a polars LazyFrame is collected, a series is a column."""
+    module = type(table).__module__.partition(".")[0]
+    if module == "polars" and hasattr(table, "collect"):
+        table = table.collect()
+    if module in ("pandas", "polars") and len(getattr(table, "shape", ())) == 1:
+        table = table.to_frame()
+    return table
+
+
 def _all_numbers(table: Any, names: Sequence[str]) -> npt.NDArray[Any]:
     """Return all columns, or name the one that holds something else in an error."""
-    try:
+    if isinstance(table, np.ndarray):
+        return table
+    kinds = [_column_kind(_column(table, place)) for place in range(len(names))]
+    if all(kind == "numbers" for kind in kinds):
+        # without a copy where the frame holds one array
         return _table_of_numbers(table)
-    except InvalidInput:
-        if not isinstance(table, np.ndarray):
-            for place, name in enumerate(names):
-                _numbers(_column(table, place), name)
-        raise
+    good, values, problem = [], [], None
+    for place, name in enumerate(names):
+        try:
+            values.append(_numbers(_column(table, place), name))
+            good.append(name)
+        except InvalidInput as found:
+            problem = problem or found
+    if problem is not None:
+        instead = f"; or take others, table[{good!r}] for instance" if good else ""
+        raise InvalidInput(f"{problem}{instead}") from problem
+    return np.column_stack(values)
+
+
+def _column_kind(column: Any) -> str:
+    """Say what a column of a frame holds, by its type alone: no cell is looked at."""
+    held = getattr(column, "dtype", getattr(column, "type", None))
+    kind = str(held)
+    if kind.startswith(("category", "Categorical", "Enum", "dictionary")):
+        return "categories"
+    if kind.lower().startswith(("date", "time", "duration", "period")):
+        return "dates or times"
+    if hasattr(held, "na_value") and getattr(held, "kind", "O") in "fiub":
+        return "nullable numbers"
+    return "numbers" if getattr(held, "kind", "O") in "fiub" else "other"
 
 
 def _table_of_numbers(data: Any) -> npt.NDArray[Any]:
@@ -396,7 +437,17 @@ def _table_of_numbers(data: Any) -> npt.NDArray[Any]:
 def _numbers(data: Any, name: str | None = None) -> npt.NDArray[Any]:
     """Convert to an array of a real kind, whether or not its numbers are finite."""
     what = "X" if name is None else f"column {name!r}"
+    kind = _column_kind(data)
+    if kind == "categories":
+        raise InvalidInput(f"{what} must hold numbers only, and holds categories: leave it out")
+    if kind == "dates or times":
+        raise InvalidInput(
+            f"{what} must hold numbers only, and holds {kind}: make numbers of them by a fixed "
+            "rule, days since 2000-01-01 for instance, or leave it out"
+        )
     try:
+        if kind == "nullable numbers":
+            return np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
         values = np.asarray(data)
     except ValueError as problem:
         raise InvalidInput(f"{what} must be a table of numbers: {problem}") from problem
@@ -409,7 +460,7 @@ def _numbers(data: Any, name: str | None = None) -> npt.NDArray[Any]:
             values = np.asarray(data, dtype=np.float64)
         except (TypeError, ValueError) as problem:
             raise InvalidInput(
-                f"{what} must hold numbers only: {problem}; choose the numeric columns"
+                f"{what} must hold numbers only: {problem}; leave out what is none"
             ) from problem
     return values
 

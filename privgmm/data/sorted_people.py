@@ -28,7 +28,6 @@ from privgmm.data.labels import Labels, check_one_kind
 from privgmm.data.people import (
     Chunk,
     CoordinateChange,
-    Extent,
     Hashes,
     People,
     PersonSum,
@@ -75,20 +74,13 @@ class LabelledPart(Protocol):
         ...
 
 
-class _Written(NamedTuple):
-    """What is known of a part after it was written: its range, and its kinds of label."""
-
-    extent: Extent
-    kinds: tuple[str, ...]
-
-
 @dataclasses.dataclass(frozen=True)
 class _Sorting:
     """The writer of parts: folder, key and number of stretches."""
 
     folder: str
     column: str
-    key: str
+    key: bytes
     bits: int
     n_features: int
 
@@ -101,8 +93,11 @@ class _Sorting:
             return np.zeros(hashes.size, dtype=np.int64)
         return (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
 
-    def __call__(self, job: tuple[int, int, LabelledPart]) -> _Written:
-        """Write a part; if a worker was lost and it is written again, it is replaced."""
+    def __call__(self, job: tuple[int, int, LabelledPart]) -> tuple[str, ...]:
+        """Write a part and return its kinds of label.
+
+        If a worker was lost and the part is written again, it is replaced.
+        """
         number, position, part = job
         rows, labels = [np.empty((0, self.n_features))], [np.empty(0, dtype=object)]
         kinds: dict[str, None] = {}
@@ -131,7 +126,7 @@ class _Sorting:
             for first, last in itertools.pairwise(cuts):
                 writer.write_batch(whole.slice(first, last - first))
         half.replace(target)
-        return _Written(Extent.nothing(self.n_features).with_rows(table), tuple(kinds))
+        return tuple(kinds)
 
 
 class _Sorted(NamedTuple):
@@ -164,7 +159,7 @@ class _Reader:
             rows[:, j] = table.column(j).to_numpy()
         labels = np.asarray(table.column(d).to_numpy(), dtype=object)
         hashes = table.column(d + 1).to_numpy().astype(np.uint64)
-        order, starts = person_order(hashes, labels)
+        order, starts = person_order(hashes, labels, self.sorting.key)
         firsts = order[starts[:-1]]
         return _Sorted(
             changed(rows[order], self.changes),
@@ -244,10 +239,9 @@ class SortedPeople(People):
         parts: tuple[LabelledPart, ...],
         n_features: int,
         column: str,
-        key: str,
+        key: bytes,
         engine: Engine,
         *,
-        refuse_flat: Callable[[IntArray], None],
         watch: Watch | None = None,
         stretch_rows: int = _STRETCH_ROWS,
     ) -> SortedPeople:
@@ -260,12 +254,10 @@ class SortedPeople(People):
         n_features : int
         column : str
             Says who a row belongs to.
-        key : str
-            From `secret_key`.
+        key : bytes
+            Secret, from `NoiseSource.key`.
         engine : Engine
             Its workers must see the folder for temporary files (TMPDIR).
-        refuse_flat : callable(flat columns (m,))
-            Called with the columns that hold one value only, to refuse them.
         watch : Watch, optional
         stretch_rows : int
             Rows per stretch, about. The rows of one person always lie in one.
@@ -277,14 +269,12 @@ class SortedPeople(People):
         try:
             firsts = np.concatenate([[0], np.cumsum([part.n_rows for part in parts])])
             jobs = [(i, int(firsts[i]), part) for i, part in enumerate(parts)]
-            watched, extent = Watched(watch, "sorting by person", n), Extent.nothing(n_features)
+            watched = Watched(watch, "sorting by person", n)
             kinds: list[tuple[str, str]] = []
             for part, found in zip(parts, engine.each(sorting, jobs), strict=True):
-                extent = extent.joined(found.extent)
-                kinds += [(kind, part.place) for kind in found.kinds]
+                kinds += [(kind, part.place) for kind in found]
                 watched.more(part.n_rows)
             check_one_kind(kinds, column)
-            refuse_flat(np.flatnonzero(extent.least == extent.most).astype(np.int64))
             reader = _Reader(sorting, len(parts))
             counts = []
             watched = Watched(watch, "counting persons", n)

@@ -13,20 +13,17 @@ from privgmm.arrays import Array, IntArray
 from privgmm.data.engines import Engine, Watch
 from privgmm.data.labels import Labels, label_texts
 from privgmm.data.people import ArrayPeople, People
-from privgmm.data.tables import FILL_IN, Reading, listed
+from privgmm.data.tables import FILL_IN, Reading
 from privgmm.errors import InvalidInput
 
 __all__ = [
     "RowSource",
     "check_finite",
-    "check_spread",
     "checked_groups",
     "count_groups",
-    "refuse_flat",
 ]
 
 _CHUNK = 65_536  # rows given at a time unless the caller says otherwise
-_GLANCE = 1_000  # rows among which a column that varies mostly shows it
 
 
 class RowSource(abc.ABC):
@@ -119,7 +116,7 @@ class RowSource(abc.ABC):
     def people(
         self,
         groups: npt.ArrayLike | str | None,
-        key: str,
+        key: bytes,
         engine: Engine,  # noqa: ARG002 - memory is worked on in threads
         watch: Watch | None = None,
     ) -> People:
@@ -129,14 +126,13 @@ class RowSource(abc.ABC):
         ----------
         groups : array-like (n,), name of a column, or None
             Who each row belongs to; None where each row is a person.
-        key : str
+        key : bytes
             Secret; says in which order persons are dealt.
         engine : Engine
             Where rows are read that are not in memory.
         watch : Watch, optional
         """
         rows = self.rows()
-        check_spread(rows, self.columns)
         if groups is None:
             return ArrayPeople(rows, watch=watch)
         if isinstance(groups, str):
@@ -159,26 +155,6 @@ def check_finite(rows: Array) -> None:
             f"first is row {int(np.argmax(bad))})",
             argument="X",
             remedy=FILL_IN,
-        )
-
-
-def check_spread(rows: Array, columns: Sequence[str] | None = None) -> None:
-    """Refuse columns (n, d) that hold one value only; there must be a row."""
-    # columns that differ somewhere mostly do so at once
-    flat = np.flatnonzero((rows[:_GLANCE] == rows[0]).all(axis=0))
-    flat = flat[(rows[:, flat] == rows[0, flat]).all(axis=0)]
-    refuse_flat(flat, columns)
-
-
-def refuse_flat(flat: IntArray, columns: Sequence[str] | None = None) -> None:
-    """Refuse columns, by their places, that hold one value only."""
-    if flat.size:
-        named = flat.tolist() if columns is None else listed([columns[j] for j in flat.tolist()])
-        raise InvalidInput(
-            "has constant columns {named}",
-            argument="X",
-            remedy="no covariance can be fitted; take the others",
-            facts={"named": named},
         )
 
 

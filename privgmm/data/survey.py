@@ -20,6 +20,15 @@ from privgmm.data.tables import ColumnKind, Layout, column_kinds, each_column
 __all__ = ["FileColumn", "rows_with_gaps", "survey"]
 
 
+_HEAP = 0.1
+"""Share of rows at one value from which on it is a heap, by convention."""
+_TAIL = 8.0
+"""Spreads from which on tails are called far: a Gaussian has 2.6, and three groups of equal weight
+at most about 4."""
+_INNER_HALF = 1.349
+"""Width of the inner half of a standard normal law."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class FileColumn:
     """A column of a file.
@@ -37,6 +46,10 @@ class FileColumn:
         Whether it numbers rows or persons: by its name, or by what it holds.
     whole : bool
         Whether all its numbers are whole, and there are more than two of them.
+    heap : float
+        Share of rows that hold the most frequent number.
+    tail : float
+        How far the outer hundredth of rows lies from the median, in spreads of the inner half.
     """
 
     name: str
@@ -45,6 +58,18 @@ class FileColumn:
     constant: bool = False
     numbers_rows: bool = False
     whole: bool = False
+    heap: float = dataclasses.field(default=0.0, compare=False)
+    tail: float = dataclasses.field(default=0.0, compare=False)
+
+    @property
+    def heaped(self) -> bool:
+        """Whether one value is so frequent that no Gaussian explains it."""
+        return self.heap >= _HEAP and not self.constant
+
+    @property
+    def far_tailed(self) -> bool:
+        """Whether many rows lie much further out than in any mixture of a few Gaussians."""
+        return self.tail >= _TAIL
 
     @property
     def clean(self) -> bool:
@@ -94,12 +119,26 @@ def rows_with_gaps(columns: Sequence[FileColumn]) -> int:
     return len(set().union(*(column.gaps for column in columns)))
 
 
+def _tail(values: Array) -> float:
+    """Return how far the outer hundredth lies, in spreads; 2.6 for one Gaussian.
+
+    >>> normal = np.random.default_rng(0).normal(size=100_000)
+    >>> round(_tail(normal), 1), _tail(np.exp(1.5 * normal)) > _TAIL, _tail(np.zeros(9))
+    (2.6, True, 0.0)
+    """
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    if high <= low:
+        return 0.0
+    return float(np.quantile(np.abs(values - middle), 0.99) / ((high - low) / _INNER_HALF))
+
+
 def _looked_at(name: str, values: Array) -> FileColumn:
     finite = np.isfinite(values)
     there = values[finite]
     if not there.size:
         return FileColumn(name, "empty")
-    distinct = np.unique(there).size
+    values_found, counts = np.unique(there, return_counts=True)
+    distinct = values_found.size
     return FileColumn(
         name,
         "numbers",
@@ -107,4 +146,6 @@ def _looked_at(name: str, values: Array) -> FileColumn:
         constant=distinct == 1,
         numbers_rows=bool(named_identifiers([name]) or running_numbers(there[:, None], [name])),
         whole=distinct > 2 and bool(np.array_equal(there, np.round(there))),
+        heap=float(counts.max() / there.size),
+        tail=_tail(there),
     )

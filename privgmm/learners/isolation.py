@@ -56,8 +56,8 @@ def fit_one_by_one(learner: Learner, blocks: Array, seeds: Seeds, n_components: 
     Notes
     -----
     An exception says something about the rows of one block, and a release that ended with it
-    would publish that. Such a block counts as one without a fit, like any block that allows
-    none; only the curator sees why.
+    would publish that; so does an answer that is not a mixture of the planned size. Such a block
+    counts as one without a fit, like any block that allows none; only the curator sees why.
 
     A learner that wants to cheat can keep notes where no copy reaches: in its module, its class or
     a file. `repeats` catches what such notes change in a fit that was made before; nothing in one
@@ -72,11 +72,13 @@ def fit_one_by_one(learner: Learner, blocks: Array, seeds: Seeds, n_components: 
         block[0] = blocks[i]
         try:
             fit = own.fit_blocks(block, rng=seeds[i : i + 1].copy())
-        except Exception as problem:  # noqa: BLE001 - foreign code; becomes the block's reason
-            reasons[i] = _in_one_line(f"{type(problem).__name__}: {problem}")
-            found.append(_nothing(n_components, d))
-        else:
             found.append(checked_fits(fit, 1, n_components, d))
+        except Exception as problem:  # noqa: BLE001 - foreign code; becomes the block's reason
+            own_words = isinstance(problem, InvalidInput)
+            reasons[i] = _in_one_line(
+                str(problem) if own_words else f"{type(problem).__name__}: {problem}"
+            )
+            found.append(_nothing(n_components, d))
     return BlockFits(MixtureBatch.concatenate(found), reasons)
 
 

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 FITTED, NOT_FINITE, OUT_OF_RANGE, RANK_DEFICIENT = 0, 1, 2, 3
+"""How the fit of a block ended, as a kernel says it; learners add numbers of their own from 8."""
 
 CHUNK = 128
 """Rows per chunk, see the layouts. `e_and_m` multiplies a chunk's shares: k^128 must be finite."""

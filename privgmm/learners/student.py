@@ -33,6 +33,7 @@ from privgmm.mixture import MixtureBatch
 __all__ = ["StudentT", "scatter_scale", "simulated_scale", "warm_student"]
 
 _TOO_FEW_ROWS, _UNSETTLED = 8, 9
+"""Ends of a fit beyond those of all kernels."""
 _REASONS = {
     FITTED: "",
     NOT_FINITE: "not finite",
@@ -54,6 +55,8 @@ _CONSTANT = 2e-15  # a column that varies less than this share of its size is ro
 _THINNEST_PIVOT = 4e-16  # of a column's variance: what is left of it is rounding
 _ROUGH, _ROUGH_STEPS = 1e-2, 200  # relative change of weights at which coordinates are good enough
 _TIGHT, _TIGHT_STEPS, _ACCEPTED = 1e-12, 1000, 1e-5
+"""Choice: change of weights at which a fit ends, steps at most, and the change up to which one that
+ran out of steps is still taken."""
 
 
 # Sums over rows may be taken in any order, which lets one instruction serve several rows. The order

@@ -23,7 +23,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.data import parts
 from privgmm.data.engines import Step, Threads
 from privgmm.data.fingerprint import file_fingerprint
-from privgmm.data.people import ArrayPeople, Extent, secret_key
+from privgmm.data.people import ArrayPeople
 from privgmm.data.rows import FileSource, row_source
 from privgmm.data.source import RowSource
 from privgmm.errors import BudgetExceeded, InvalidInput
@@ -31,6 +31,7 @@ from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
+from privgmm.privacy.noise import noise_source
 from privgmm.releases import Release, join_sketch, prepare, release
 from privgmm.stages.agreement.stage import PreparedAgreement
 from privgmm.stages.sketch.features import SketchShape, WaveTask, integer_sensitivity
@@ -237,7 +238,7 @@ def test_a_person_changes_one_block_and_moves_sums_by_the_sensitivity_at_most(
     for name, rows in (("one", ROWS), ("two", changed)):
         source = row_source(written(tmp_path / name, rows), ["a", "b"])
         ready = prepare(source, plan, rng=8, groups="who")
-        people = source.people("who", secret_key(8), Threads())
+        people = source.people("who", noise_source(8).key(), Threads())
         sides.append((ready._first, people.total(waves)))
         people.close()
         ready.close()
@@ -252,10 +253,10 @@ def test_a_person_changes_one_block_and_moves_sums_by_the_sensitivity_at_most(
 
 def test_rows_of_a_person_are_together_wherever_they_lie(folder: Path) -> None:
     source = row_source(folder, ["a", "b"])
-    people = source.people("who", secret_key(2**63), Threads())
+    people = source.people("who", noise_source(2**63).key(), Threads())
     taken = people.take(np.arange(len(people)))
     assert sorted(WHO[taken.positions].tolist()) == sorted(set(WHO.tolist()))
-    same = ArrayPeople.labelled(ROWS, WHO, secret_key(2**63))
+    same = ArrayPeople.labelled(ROWS, WHO, noise_source(2**63).key())
     assert np.array_equal(same.take(np.arange(len(people))).positions, taken.positions)
     people.close()
 
@@ -351,15 +352,6 @@ def stranger(place: Path) -> None:
     (place / "readme.txt").write_text("not rows")
 
 
-def constant(place: Path) -> None:
-    for path in place.glob("*.parquet"):
-        path.unlink()
-    table = pa.table(
-        {"who": [f"{i}" for i in range(5_000)], "a": [1.0] * 5_000, "b": np.arange(5_000.0)}
-    )
-    pq.write_table(table, place / "0.parquet")
-
-
 def empty(place: Path) -> None:
     for path in place.glob("*.parquet"):
         path.unlink()
@@ -394,13 +386,6 @@ def test_bad_folders_are_refused_before_any_spend(
     with pytest.raises(InvalidInput, match=words):
         release(place, plan, columns=["a", "b"], rng=0, groups=groups, ledger=ledger)
     assert not ledger.entries
-
-
-def test_constant_columns_are_refused_by_name(folder: Path, tmp_path: Path) -> None:
-    place = spoilt(folder, tmp_path, constant)
-    for groups in (None, "who"):
-        with pytest.raises(InvalidInput, match="constant columns 'a'"):
-            release(place, plan_of(5_000), columns=["a", "b"], rng=0, groups=groups)
 
 
 @pytest.mark.parametrize(
@@ -476,15 +461,6 @@ def test_parts_are_small_enough_to_be_sent(folder: Path) -> None:
     assert np.array_equal(
         np.concatenate([*again.chunks()]), np.concatenate([*source._parts[1].chunks()])
     )
-
-
-def test_extents() -> None:
-    nothing = Extent.nothing(2)
-    some = nothing.with_rows(np.array([[1.0, 5.0], [3.0, 2.0]]))
-    assert some.least.tolist() == [1.0, 2.0]
-    assert some.most.tolist() == [3.0, 5.0]
-    assert np.isinf(nothing.least).all(), "it was not changed"
-    assert some.joined(nothing).most.tolist() == [3.0, 5.0]
 
 
 # ------------------------------------------------------------------------- several holders

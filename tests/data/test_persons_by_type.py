@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import io
+import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,14 +26,15 @@ from privgmm.arrays import Array, IntArray
 from privgmm.data import parts
 from privgmm.data.engines import Threads
 from privgmm.data.labels import label_texts
-from privgmm.data.people import PersonSum, person_order, secret_key
+from privgmm.data.people import PersonSum, person_order
 from privgmm.data.rows import row_source
 from privgmm.errors import InvalidInput
 from privgmm.ledger.memory import MemoryLedger
 from privgmm.methods.planner import best_plan
+from privgmm.privacy.noise import noise_source
 from privgmm.releases import release
 
-KEY = secret_key(5)
+KEY = noise_source(5).key()
 
 
 def table(labels: Any, first: float = 0) -> Any:
@@ -303,8 +305,8 @@ def test_objects_are_written_by_their_own_value() -> None:
 
 def test_texts_that_end_in_zeros_are_two_persons_though_they_share_a_hash() -> None:
     labels = np.array(["a", "a\x00", "a", "a\x00"], dtype=object)
-    order, starts = person_order(np.full(4, 7, dtype=np.uint64), labels)
-    assert labels[order].tolist() == ["a", "a", "a\x00", "a\x00"]
+    order, starts = person_order(np.full(4, 7, dtype=np.uint64), labels, KEY)
+    assert labels[order].tolist() in (["a", "a", "a\0", "a\0"], ["a\0", "a\0", "a", "a"])
     assert starts.tolist() == [0, 2, 4]
 
 
@@ -366,3 +368,45 @@ def test_equal_labels_are_one_person_whatever_the_others_are(
     buffer = io.BytesIO()
     pq.write_table(table(one), buffer)
     assert row_source(buffer.getvalue(), ["a"]).labels("who").tolist() == texts
+
+
+def counted_and_summed(source: Any) -> tuple[int, int]:
+    """Count persons, and add up their averages."""
+    people = source.people("who", KEY, Threads())
+    try:
+        return len(people), int(people.total(Averages())[0])
+    finally:
+        people.close()
+
+
+@st.composite
+def replaced_persons(draw: st.DrawFn) -> tuple[Any, Any, list[bool], int, int]:
+    """Labels of a type, the same with another person; whose rows these are, persons, and a cut."""
+    kind, values = draw(st.sampled_from(TYPES))
+    held = draw(st.lists(values, min_size=2, max_size=9))
+    fresh = draw(values.filter(lambda value: value not in held))
+    theirs = [one == held[-1] for one in held]
+    other = [fresh if mine else one for one, mine in zip(held, theirs, strict=True)]
+    cut = draw(st.integers(1, len(held) - 1))
+    return pa.array(held, kind), pa.array(other, kind), theirs, len(set(held)), cut
+
+
+@settings(max_examples=30, deadline=None)
+@given(replaced_persons(), st.sampled_from(WHOLE))
+def test_a_replaced_person_moves_sums_by_what_they_show_wherever_rows_lie(
+    case: tuple[Any, Any, list[bool], int, int], place: Place
+) -> None:
+    """Persons are counted alike in files, folders, Dask and memory, and no other person moves."""
+    labels, others, theirs, persons, cut = case
+    mine = np.array(theirs)
+    values = np.arange(float(len(mine))) ** 2
+    found = []
+    for column, rows in ((labels, values), (others, values + 7.5 * mine)):
+        whole = pa.table({"a": rows, "who": column})
+        with tempfile.TemporaryDirectory() as folder:
+            pieces = [whole.slice(0, cut), whole.slice(cut)]
+            found.append(counted_and_summed(place(pieces, Path(folder))))
+    (before, first), (after, second) = found
+    assert before == after == persons
+    shown = [round(1e6 * float(rows[mine].mean())) for rows in (values, values + 7.5 * mine)]
+    assert second - first == shown[1] - shown[0]

@@ -180,3 +180,16 @@ def test_a_label_that_repeats_takes_memory_once() -> None:
     with _peak() as found:
         assert source.count_persons("who") == 2
     assert found[0] < 4 * 2**20
+
+
+def test_heaps_and_far_tails_are_seen() -> None:
+    generator = np.random.default_rng(0)
+    plain, heap = generator.standard_normal((2, 3_000))
+    heap[:900] = 0.0
+    table = np.column_stack([plain, heap, np.exp(1.7 * plain)])
+    lines = [",".join(f"{cell:.6f}" for cell in row) for row in table]
+    found = {one.name: one for one in survey("\n".join(["plain,heap,tail", *lines]).encode())}
+    assert [name for name, one in found.items() if one.heaped] == ["heap"]
+    assert found["heap"].heap == 0.3
+    assert [name for name, one in found.items() if one.far_tailed] == ["tail"]
+    assert 2.2 < found["plain"].tail < 3.0

@@ -32,6 +32,7 @@ __all__ = ["EM", "warm_em"]
 _T = TypeVar("_T", np.float64, np.uint64)
 
 _TOO_FEW_ROWS, _COLLAPSED = 8, 9
+"""Ends of a fit beyond those of all kernels."""
 _REASONS = {
     FITTED: "",
     kernels.NOT_FINITE: "not finite",

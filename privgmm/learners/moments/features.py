@@ -25,14 +25,14 @@ import numpy as np
 
 from privgmm.arrays import Array, IntArray
 
-__all__ = ["Expectations", "Family", "Fourier", "Hermite", "fourier", "gathered", "hermite"]
+__all__ = ["Family", "FamilyExpectations", "Fourier", "Hermite", "fourier", "gathered", "hermite"]
 
 _LOWEST = 0.1  # lowest frequency, which stands in for the mean and the variance
 _SLICE = 65_536  # values of test functions worked on at once: they should stay in the cache
 
 
-class Expectations(NamedTuple):
-    """Expectations of a family under Gaussians of leading shape (...).
+class FamilyExpectations(NamedTuple):
+    """Hold expectations of a family under Gaussians of leading shape (...).
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Family(Protocol):
         """Compute the values (n, q) at points (n, m)."""
         ...
 
-    def expectations(self, means: Array, covariances: Array) -> Expectations:
+    def expectations(self, means: Array, covariances: Array) -> FamilyExpectations:
         """Compute expectations under N(means, covariances), of shapes (..., m) and (..., m, m)."""
         ...
 
@@ -135,7 +135,7 @@ class Fourier:
         out[:, 1] = turns.imag.transpose(1, 0, 2)
         return out.reshape(n, -1)
 
-    def expectations(self, means: Array, covariances: Array) -> Expectations:
+    def expectations(self, means: Array, covariances: Array) -> FamilyExpectations:
         """Compute expectations from the characteristic function ``exp(i w.mu - w.Sigma w / 2)``."""
         w, p = self.frequencies, len(self.frequencies)
         angle = means @ w.T
@@ -144,7 +144,7 @@ class Fourier:
         turned = np.concatenate([-value[..., p:], value[..., :p]], axis=-1)
         twice = np.concatenate([w, w])
         outer = np.concatenate([self.outer, self.outer])
-        return Expectations(value, turned[..., None] * twice, -value[..., None, None] * outer)
+        return FamilyExpectations(value, turned[..., None] * twice, -value[..., None, None] * outer)
 
     def second_moments(self, weights: Array, means: Array, covariances: Array) -> Array:
         """Compute second moments from the characteristic function at sums and differences."""
@@ -238,13 +238,13 @@ class Hermite:
         nodes, sizes = _quadrature(degree // 2 + 1, self.n_coordinates)
         return means[..., None, :] + np.einsum("...ab,nb->...na", roots, nodes), sizes
 
-    def expectations(self, means: Array, covariances: Array) -> Expectations:
+    def expectations(self, means: Array, covariances: Array) -> FamilyExpectations:
         """Compute expectations by Gauss-Hermite quadrature, exact for this degree."""
         nodes, sizes = self._expected(means, covariances, self.degree)
         table = np.einsum("...nq,n->...q", self._all(nodes), sizes)
         gradient = table[..., self._down] * self._factor
         second = gradient[..., self._down, :] * self._factor[..., None]
-        return Expectations(table[..., 1:], gradient[..., 1:, :], second[..., 1:, :, :])
+        return FamilyExpectations(table[..., 1:], gradient[..., 1:, :], second[..., 1:, :, :])
 
     def second_moments(self, weights: Array, means: Array, covariances: Array) -> Array:
         """Compute second moments by quadrature, exact for polynomials of twice the degree."""

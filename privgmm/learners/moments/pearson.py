@@ -30,6 +30,7 @@ __all__ = ["Pairs", "equal_means", "excess_moments", "pearson", "polynomial"]
 
 _REAL = 1e-3  # an imaginary part below this share of a root is noise: sampled double roots split
 _LEAST_WEIGHT, _LEAST_VARIANCE = 1e-3, 1e-4
+"""Choice: smaller weights, and variances as shares of the whole, are taken for noise."""
 
 
 class Pairs(NamedTuple):

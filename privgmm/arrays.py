@@ -8,19 +8,21 @@ import operator
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg  # noqa: F401 - so that its BLAS is among those that are limited
-from threadpoolctl import ThreadpoolController
 
 from privgmm.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Array",
     "BoolArray",
     "IntArray",
+    "column_names",
     "finite_array",
     "frozen",
     "one_blas_thread",
@@ -37,6 +39,10 @@ BoolArray = npt.NDArray[np.bool_]
 @functools.cache
 def _controller() -> ThreadpoolController:
     """Find the BLAS libraries once: the search takes milliseconds, and they do not change."""
+    # not at the top: a reader of receipts needs NumPy alone
+    import scipy.linalg  # noqa: F401 - so that its BLAS is among those that are limited
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()
 
 
@@ -136,6 +142,16 @@ def finite_array(
             facts={"count": int((~np.isfinite(array)).sum())},
         )
     return array
+
+
+def column_names(columns: Sequence[str], n_features: int) -> tuple[str, ...]:
+    """Check names of the d columns, which must differ; x1, x2, .. if there are none."""
+    names = tuple(columns) or tuple(f"x{j + 1}" for j in range(n_features))
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"columns must be names, got {columns!r}")
+    if len(names) != n_features or len(set(names)) != n_features:
+        raise InvalidInput(f"columns must be {n_features} different names, got {columns!r}")
+    return names
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -92,6 +92,7 @@ def test_an_upper_root_is_that_of_the_lower_triangle() -> None:
 
 
 THREADS = """
+import scipy.linalg  # its BLAS is limited too
 from threadpoolctl import ThreadpoolController, threadpool_limits
 from privgmm.arrays import one_blas_thread
 

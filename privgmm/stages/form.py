@@ -36,6 +36,10 @@ class Form:
             raise InvalidInput(f"{self.name} must have a field {key!r}")
         return self.data[key]
 
+    def but(self, **fields: Any) -> Form:
+        """Return the form with some fields changed."""
+        return Form({**self.data, **fields}, self.name)
+
     def part(self, key: str) -> Form:
         """Return a field that is an object, as a form of its own."""
         return Form(self.of(key), f"{self.name}.{key}")

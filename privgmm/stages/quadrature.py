@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from privgmm.arrays import Array, frozen
 from privgmm.mixture import Mixture
 
-__all__ = ["points_of", "scores", "wave_moments"]
+__all__ = ["normal_points", "points_of", "scores", "wave_moments"]
 
 _POINTS = 1 << 13
 """Choice: points in all; sums over them are good to three digits or four."""
@@ -26,7 +26,7 @@ _FEWEST_BITS, _MOST_BITS = 7, 12
 
 
 @functools.lru_cache(maxsize=16)
-def _normal_points(d: int, bits: int) -> Array:
+def normal_points(d: int, bits: int) -> Array:
     """Make 2^(bits+1) points (N, d) with mean zero and covariance I, spread like a normal law."""
     sobol = scipy.stats.qmc.Sobol(d, scramble=True, rng=np.random.default_rng(20230609))
     half = ndtri(np.clip(sobol.random_base2(bits), 1e-12, 1 - 1e-12))
@@ -44,7 +44,7 @@ def points_of(mixture: Mixture, n_points: int = _POINTS) -> tuple[Array, Array]:
     bits = math.ceil(math.log2(max(n_points / (2 * mixture.n_components), 1)))
     # enough to distinguish all directions
     least = max(_FEWEST_BITS, math.ceil(math.log2(4 * d)))
-    points = _normal_points(d, min(max(bits, least), max(_MOST_BITS, least)))
+    points = normal_points(d, min(max(bits, least), max(_MOST_BITS, least)))
     rows = np.concatenate(
         [points @ root.T + mean for root, mean in zip(mixture.cholesky, mixture.means, strict=True)]
     )

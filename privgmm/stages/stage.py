@@ -24,6 +24,8 @@ from privgmm.learners.learner import Learner
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.accuracy import ExpectedError
+from privgmm.stages.recorded import Atom
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
@@ -127,10 +129,13 @@ class Drawn:
         Public from now on.
     view : StageView
         What only the curator may look at. CONFIDENTIAL.
+    facts : dict
+        Fields of `Published` that this stage knows, whatever comes after it. Public.
     """
 
     value: Any
     view: StageView = dataclasses.field(default_factory=StageView)
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,9 +159,21 @@ class Published:
         Widths are kept at a hundredth of the spread of all rows, at least.
     standard_errors : StandardErrors or None
         Of the mixture's numbers, for sampling and noise together; None where they are not known.
+    expected_error : ExpectedError or None
+        Law of its distance dist_GMM to the truth; None where that is not known, or where no such
+        mixture explains the rows, so that there is no truth to be near.
+    resolution : tuple of str
+        Of each component "resolved", "poorly resolved" or "not resolved", see `resolution_of`;
+        empty where nothing is known of its errors.
     choice : Choice or None
         Which numbers of components were tried and how well each does, where the plan left the
         number open.
+    atoms : tuple of Atom
+        Values that a large share of the rows has in a column; the mixture has a narrow component
+        there at best.
+    steps : tuple of float or None
+        For each column the step of the grid that nearly all its values lie on, as 1 for whole
+        numbers; empty if no grid was looked for.
     """
 
     mixture: Mixture
@@ -164,16 +181,26 @@ class Published:
     misfit: float | None = None
     floored: bool = False
     standard_errors: StandardErrors | None = dataclasses.field(default=None, repr=False)
+    expected_error: ExpectedError | None = None
+    resolution: tuple[str, ...] = ()
     choice: Any = dataclasses.field(default=None, repr=False)
+    atoms: tuple[Atom, ...] = ()
+    steps: tuple[float | None, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Return plain values of what was published, for JSON; the sketch has its own."""
         facts: dict[str, Any] = {"mixture": self.mixture.to_dict()}
         if self.misfit is not None:
             facts |= {"misfit": self.misfit, "floored": self.floored}
-        for name in ("standard_errors", "choice"):
+        for name in ("standard_errors", "expected_error", "choice"):
             if (fact := getattr(self, name)) is not None:
                 facts[name] = fact.to_dict()
+        if self.resolution:
+            facts["resolution"] = list(self.resolution)
+        if self.atoms:
+            facts["atoms"] = [atom.to_dict() for atom in self.atoms]
+        if any(step is not None for step in self.steps):
+            facts["steps"] = list(self.steps)
         return facts
 
 
@@ -251,6 +278,10 @@ class Stage(abc.ABC):
         public : object
             What the stage before it gave; None for the first.
         """
+
+    def published(self, value: Any, n_units: int) -> Published:  # noqa: ARG002 - most have said all
+        """Return what it gave as the last stage, with what is known of its errors."""
+        return value if isinstance(value, Published) else Published(mixture=value)
 
     @abc.abstractmethod
     def sentences(self) -> list[str]:

@@ -111,6 +111,18 @@ class StandardErrors:
         spread = np.sqrt(np.einsum("kii->ki", covariances))
         return np.asarray(np.einsum("kii->ki", self.covariances) / (2 * spread), dtype=np.float64)
 
+    def known_weights(self, weights: Array) -> Array:
+        """Return the errors of the weights (k,); NaN, not known, where one is as large as that."""
+        return _known(self.weights, weights)
+
+    def known_means(self, covariances: Array) -> Array:
+        """Return the errors of the means (k, d); NaN where one is as large as the component."""
+        return _known(self.means, np.sqrt(np.einsum("kii->ki", covariances)))
+
+    def known_deviations(self, covariances: Array) -> Array:
+        """Return the errors of the deviations (k, d); NaN where one is as large as that."""
+        return _known(self.deviations(covariances), np.sqrt(np.einsum("kii->ki", covariances)))
+
     @property
     def meaning(self) -> str:
         """What the errors stand for, as a sentence."""
@@ -148,6 +160,14 @@ class StandardErrors:
 
     def __hash__(self) -> int:
         return hash((self.weights.tobytes(), self.means.tobytes(), self.covariances.tobytes()))
+
+
+def _known(errors: Array, sizes: Array) -> Array:
+    """Replace errors by NaN where they are as large as what they describe.
+
+    The law of such errors is not that of small ones, and a number is then not known at all.
+    """
+    return np.where(errors < sizes, errors, np.nan)
 
 
 def _short(values: Array) -> Array:

@@ -20,7 +20,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.distances.all_pairs import component_tables
 from privgmm.distances.matching import bottleneck_matching
 from privgmm.learners.em import EM
-from privgmm.learners.learner import Learner
+from privgmm.learners.learner import Learner, ReasonedLearner
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.agreement.flatness import nearly_flat
 from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
@@ -298,7 +298,11 @@ def _failures(
     counted = collections.Counter(reason or "found on a second try" for reason in reasons)
     listed = "; ".join(f"{reason} ({count})" for reason, count in counted.most_common(3))
     more = f" of the first {_REASONS_ASKED}" if failed.size > _REASONS_ASKED else ""
-    return [f"{head}: {listed}{more}."]
+    words = f"{head}: {listed}{more}."
+    if reasons[0] and isinstance(learner, ReasonedLearner):
+        remedy = learner.remedy(reasons[0])
+        words += f" {remedy[0].upper()}{remedy[1:]}."
+    return [words]
 
 
 def _percent(share: float) -> str:
@@ -337,12 +341,12 @@ def _noise_or_blur(fits: MixtureBatch, distances: Array, size: int) -> str:
         return (
             f"The blocks find one solution, but in {_percent(share)} of the fits two components "
             "lie too near each other for this plan to distinguish their labels; more rows will not "
-            "change that. A smaller alpha with fewer blocks, fewer components or method 'tight' "
-            "may help."
+            "change that. A smaller mask accuracy with fewer blocks, fewer components or method "
+            "'tight' may help."
         )
     return (
         f"The blocks find one solution, and {size} rows a block let their fits scatter as they do: "
-        "more rows, or a larger epsilon or alpha, will help."
+        "more rows, or a larger epsilon or mask accuracy, will help."
     )
 
 

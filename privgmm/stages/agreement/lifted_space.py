@@ -316,6 +316,13 @@ class LiftedSpace:
             ),
         )
 
+    def mask_variances(self, weights: Array, n_features: int) -> Array:
+        """Compute what the noise on a lifted root adds: a mean is an entry off its diagonal."""
+        d = n_features
+        one = np.full(1 + d + d * (d + 1) // 2, 4 * self.eta**2)
+        one[1 : 1 + d] = 2 * self.eta**2
+        return np.tile(one, (len(weights), 1))
+
     def mask(self, item: Anchored, *, rng: Randomness) -> Mixture:
         """Mask every lifted component, shuffle, unlift, normalise the weights.
 

@@ -52,14 +52,14 @@ def _mask_quantile(p: int, eta: float, miss: float, error: _Error) -> float:
     lam = np.maximum(np.linalg.eigvalsh(root @ root.transpose(0, 2, 1)), np.finfo(float).tiny)
     errors = error(lam)
     if p >= _WIDE:
-        return float(errors.mean() + errors.std(ddof=1) * scipy.stats.norm.isf(miss))
+        return float(errors.mean() + errors.std(ddof=1) * -scipy.special.ndtri(miss))
     return float(np.quantile(errors, 1 - miss))
 
 
 def _eta_for(p: int, alpha: float, miss: float, error: _Error) -> float:
     """Find the eta whose mask stays within alpha except with probability `miss`."""
     # for small eta the error is 2 eta times a chi variable with p (p + 1) / 2 degrees
-    guess = alpha / (2 * float(scipy.stats.chi.isf(miss, p * (p + 1) / 2)))
+    guess = alpha / (2 * math.sqrt(scipy.special.chdtri(p * (p + 1) / 2, miss)))
 
     def excess(log_eta: float) -> float:
         return math.log(_mask_quantile(p, math.exp(log_eta), miss, error) / alpha)

@@ -155,6 +155,13 @@ class PaperSpace:
         """Bound the chance that a number is rounded otherwise than in real numbers."""
         return misrounding_chance(n_components, n_features)
 
+    def mask_variances(self, weights: Array, n_features: int) -> Array:
+        """Compute what weights, means and roots get, each at its own level."""
+        d = n_features
+        shape = np.full((len(weights), d + d * (d + 1) // 2), 4 * self.eta_cov**2)
+        shape[:, :d] = self.eta_mean**2
+        return np.column_stack([(self.eta_weight / weights) ** 2, shape])
+
     def _bits(self, n_features: int) -> int:
         """Compute how fine the noise must be; a fit itself is masked, so the reach is zero."""
         levels = self.eta_weight, self.eta_mean, self.eta_cov

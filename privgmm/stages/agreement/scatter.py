@@ -169,6 +169,8 @@ _NORMAL_COUNTS = 1e9
 """With this many rows, counts of rows are drawn as normal numbers, not multinomial ones."""
 _MOST_SIMULATED = 400
 """Choice: blocks simulated at most; each stands for several if there are more."""
+_MANY_COMPONENTS = 64
+"""Choice: with more, fewer blocks: the largest of as many distances hardly scatters any more."""
 _REPLICATES = 3
 """Choice: sets of simulated blocks that a chance is averaged over."""
 _SETTLED_ROWS = 1e6
@@ -201,9 +203,8 @@ class BlockErrors:
         Fitted means, the true one being zero.
     covariances : array (t, k, d, d)
         Fitted covariances minus the identity.
-    tangents : array (t, k, p (p + 1) / 2)
-        Lifted errors: ``ln`` of the lifted matrix relative to the true one, as a vector whose
-        Euclidean norm is the matrix's Frobenius norm; p = d + 1.
+    roots : array (t, k, p, p)
+        Roots of the lifted matrices relative to the true ones; p = d + 1.
     exists : array of bool (t, k)
         False where too few rows came from the component to fit it.
     """
@@ -211,8 +212,19 @@ class BlockErrors:
     weights: Array
     means: Array
     covariances: Array
-    tangents: Array
+    roots: Array
     exists: BoolArray
+
+    @functools.cached_property
+    def tangents(self) -> Array:
+        """Return lifted errors (t, k, p (p + 1) / 2): ``ln`` of the lifted matrices.
+
+        As vectors whose Euclidean norms are the matrices' Frobenius norms.
+        """
+        # from the singular values of the roots: no squaring
+        left, singular, _ = np.linalg.svd(self.roots)
+        tangent = np.einsum("...ij,...j,...kj->...ik", left, 2 * np.log(singular), left)
+        return frozen(vectorised(tangent))
 
 
 def _counts(rows: float, weights: Array, n_blocks: int, rng: np.random.Generator) -> Array:
@@ -264,14 +276,11 @@ def simulate_blocks(
     lifted[..., :d, d] = means
     lifted[..., d, d] = 1.0
     lifted *= np.sqrt(safe / (rows_per_block * w))[..., None, None]
-    # ln(U U^T) from the singular values of U: no squaring
-    left, singular, _ = np.linalg.svd(lifted)
-    tangent = np.einsum("...ij,...j,...kj->...ik", left, 2 * np.log(singular), left)
     return BlockErrors(
         weights=frozen(counts / rows_per_block - w),
         means=frozen(means),
         covariances=frozen(roots @ np.swapaxes(roots, -1, -2) - np.eye(d)),
-        tangents=frozen(vectorised(tangent)),
+        roots=frozen(lifted),
         exists=frozen(exists),
     )
 
@@ -367,7 +376,7 @@ def _simulated_distances(
     distance is taken as settled throughout: its tests pass far beyond that number only.
     """
     rows = min(rows_per_block, _SETTLED_ROWS) if lifted else _SETTLED_ROWS
-    simulated = min(n_blocks, _MOST_SIMULATED)
+    simulated = min(n_blocks, _MOST_SIMULATED if weights.size <= _MANY_COMPONENTS else _BLOCKS)
     tables = _tables(simulated, rows, tuple(map(float, weights)), n_features, lifted)
     return tables, math.sqrt(rows / rows_per_block)
 

@@ -146,6 +146,14 @@ class MixtureSpace(Space[MixtureBatch, Mixture], Protocol):
         """Bound the chance that the mask publishes something else than real numbers would give."""
         ...
 
+    def mask_variances(self, weights: Array, n_features: int) -> Array:
+        """Compute the variances (k, 1 + d + d(d+1)/2) of what the mask adds, to first order.
+
+        In local coordinates of components of these weights (k,), as `StandardErrors.from_local`
+        has them.
+        """
+        ...
+
     def noise(self) -> dict[str, float]:
         """Return the noise levels by name, as plain numbers for JSON."""
         ...

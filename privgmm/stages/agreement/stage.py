@@ -25,6 +25,7 @@ import numpy.typing as npt
 from privgmm.arrays import Array, IntArray, positive
 from privgmm.budget import Budget, Unit
 from privgmm.data.engines import Submitting, Watched
+from privgmm.data.generators import random_mixture
 from privgmm.errors import InvalidInput, PrivGMMError, Problem
 from privgmm.learners.isolation import BlockFits, checked_fits, fit_apart, repeats
 from privgmm.learners.learner import Learner, block_seeds
@@ -35,6 +36,7 @@ from privgmm.privacy.curves import RenyiCurve
 from privgmm.privacy.gaussian_pairs import GaussianPair, PricedPair
 from privgmm.privacy.guessing import quadratic_variation
 from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.accuracy import accuracy_of, sampling_covariance
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.algorithm_1 import (
     Populous,
@@ -54,7 +56,7 @@ from privgmm.stages.agreement.votes import (
     required_separation,
 )
 from privgmm.stages.form import Form
-from privgmm.stages.stage import Bottom, Drawn, Stage, StageView, Work
+from privgmm.stages.stage import Bottom, Drawn, Published, Stage, StageView, Work
 
 __all__ = [
     "DISAGREEMENT",
@@ -70,6 +72,9 @@ __all__ = [
 
 _PARTS = 20
 """Choice: parts that blocks are fitted in where progress is shown, a step every 5 %."""
+
+_PROBE_SEPARATION, _PROBE_ROWS = 10.0, 50
+"""Choice: generated rows that any learner of mixtures fits: distance, and rows per free number."""
 
 _WIDEST_PICKED = 10.0
 """A mask that hides more, gamma = 120, has no finite price at any of `privacy.curves.ORDERS`."""
@@ -153,8 +158,8 @@ class Agreement(Stage):
     ----------
     n_components, n_features : int
         k and d of the block fits.
-    alpha, beta : float
-        What comes out of the mask is within alpha of what went in with probability 1 - beta.
+    mask_accuracy, beta : float
+        What comes out of the mask is within this of what went in with probability 1 - beta.
     test : PrivateTest
         Its radius is tau, its blocks are t.
     smallest_weight : float or None
@@ -165,7 +170,7 @@ class Agreement(Stage):
 
     n_components: int
     n_features: int
-    alpha: float
+    mask_accuracy: float
     beta: float
     test: PrivateTest
     smallest_weight: float | None = None
@@ -240,6 +245,12 @@ class Agreement(Stage):
             return make_learner(self.learner, self.n_components)
         return learner_for(self.n_components, chosen)
 
+    def check(self, work: Work) -> None:
+        """Refuse a learner that others wrote if it cannot even fit generated rows."""
+        learner = self.fitter(work.learner)
+        if not is_own(learner):
+            _check_on_generated_rows(learner, self.n_components, self.n_features)
+
     def dealt(self, n_units: int, *, seed: int) -> IntArray:
         """Deal rows (or persons) into blocks (t, s), by position and chance."""
         return deal(n_units, self.n_blocks, seed=seed)
@@ -282,6 +293,31 @@ class Agreement(Stage):
             lifted=self.space.lifted,
         )
 
+    def error_covariance(self, mixture: Mixture, n_rows: float) -> Array:
+        """Forecast the covariance (P, P) of errors of what it masks: those of the fits, and noise.
+
+        In local coordinates of the mixture behind the rows. A picked fit knows the rows of its
+        block only; the mean of the agreeing fits knows nearly all of them.
+        """
+        known = n_rows if self.space.averages else self.rows_in_block(n_rows)
+        fits = sampling_covariance(mixture, max(known, 1))
+        return fits + np.diag(self.space.mask_variances(mixture.weights, self.n_features).ravel())
+
+    def published(self, value: Any, n_units: int) -> Published:
+        """Return the masked mixture, with the errors of fits of such rows and of the mask."""
+        if isinstance(value, Published):
+            return value
+        covariance = None
+        if (value.weights > 0).all():
+            try:
+                covariance = self.error_covariance(value, n_units)
+            except np.linalg.LinAlgError:
+                # noise made a mixture that cannot be computed with: its errors are not known
+                covariance = None
+        # whether such a mixture explains the rows is not known: blocks agreed on it
+        error, resolution = accuracy_of(value, covariance, well_specified=True)
+        return Published(mixture=value, expected_error=error, resolution=resolution)
+
     # -------------------------------------------------------------------------------- words
 
     def sentences(self) -> list[str]:
@@ -290,8 +326,8 @@ class Agreement(Stage):
             f"Two block fits agree if they lie within {self.tau:.3g}; a differentially private "
             "test then asks that enough blocks agree.",
             *self.test.sentences(),
-            f"What comes out of the mask is then within {self.alpha:g} of what the agreeing blocks "
-            f"found, with probability {1 - self.beta:g}.",
+            f"What comes out of the mask is then within {self.mask_accuracy:g} of what the "
+            f"agreeing blocks found, with probability {1 - self.beta:g}.",
         ]
 
     # ----------------------------------------------------------------- what can be attacked
@@ -323,7 +359,7 @@ class Agreement(Stage):
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, for JSON."""
         return {
-            "alpha": self.alpha,
+            "alpha": self.mask_accuracy,
             "beta": self.beta,
             "n_blocks": self.n_blocks,
             "tau": self.tau,
@@ -348,7 +384,7 @@ class Agreement(Stage):
         fields: dict[str, Any] = {
             "n_components": n_components,
             "n_features": n_features,
-            "alpha": form.number("alpha"),
+            "mask_accuracy": form.number("alpha"),
             "beta": form.number("beta"),
             "test": test.from_form(form.part("test"), blocks, tau),
             "smallest_weight": form.number_or_none("smallest_weight"),
@@ -631,13 +667,27 @@ def _fit(
     fits = MixtureBatch.concatenate([part.fits for part in found])
     reasons = [reason for part in found for reason in part.reasons]
     if not is_own(learner):
-        _check_isolation(fits, job(slice(0, 1))().fits, reasons, elsewhere=elsewhere is not None)
+        _check_isolation(fits, job(slice(0, 1))().fits, elsewhere=elsewhere is not None)
     return BlockFits(fits, reasons)
 
 
-def _check_isolation(
-    fits: MixtureBatch, again: MixtureBatch, reasons: list[str], *, elsewhere: bool
-) -> None:
+def _check_on_generated_rows(learner: Learner, n_components: int, n_features: int) -> None:
+    """Refuse a learner that cannot fit generated rows, which are public.
+
+    Whether blocks of confidential rows have fits is decided by these rows, and ends in a refusal if
+    they have none. So a learner that never works has to be found without them.
+    """
+    shape = random_mixture(n_components, n_features, separation=_PROBE_SEPARATION, rng=0)
+    rows = shape.sample(_PROBE_ROWS * n_components * (n_features + 1), rng=0)
+    (reason,) = fit_apart(learner, rows[None], block_seeds(0, 1), n_components).reasons
+    if reason:
+        raise InvalidInput(
+            f"learner must fit {n_components} well separated components to {len(rows):,} generated "
+            f"rows of {n_features} columns, but had no fit of them: {reason}"
+        )
+
+
+def _check_isolation(fits: MixtureBatch, again: MixtureBatch, *, elsewhere: bool) -> None:
     first = MixtureBatch.from_cholesky(
         fits.weights[:1], fits.means[:1], fits.cholesky[:1], fits.ok[:1]
     )
@@ -646,8 +696,4 @@ def _check_isolation(
             "learner must fit a block from its own rows and seed alone, but fitted the first block "
             "otherwise once it had seen the others: let it draw from rng only, and keep nothing "
             "between calls"
-        )
-    if not fits.ok.any() and all(reasons):
-        raise InvalidInput(
-            f"the learner fitted none of the {len(fits)} blocks, the first because of: {reasons[0]}"
         )

@@ -30,9 +30,9 @@ __all__ = [
     "Forecast",
     "MomentInformation",
     "best_refinement",
+    "forecast_covariance",
     "forecast_error",
     "moment_information",
-    "refined_error",
     "worst_component_error",
 ]
 
@@ -173,23 +173,24 @@ def worst_component_error(covariance: Array, weights: Array) -> float:
     return float(np.median(np.linalg.norm([part.max(axis=1) for part in parts], axis=0)))
 
 
-def refined_error(mixture: Mixture, n_rows: float, refinement: Refinement | None) -> float:
-    """Forecast the worst component's error after the last step; without one, without privacy.
+def forecast_covariance(mixture: Mixture, n_rows: float, refinement: Refinement | None) -> Array:
+    """Forecast the covariance (P, P) of errors after the last step; without one, without privacy.
 
-    The last step sees the rows through the mixture that the step before it gave, which is near the
-    truth, and is held to it, weakly. With very many parameters overlap is left out.
+    With very many parameters overlap is left out, as if each component's rows were known.
     """
-    d = mixture.n_features
+    k, d = mixture.means.shape
     width = 1 + d + d * (d + 1) // 2
-    if mixture.n_components * width > MOST_PARAMETERS:
-        return forecast_error(n_rows, mixture.weights, d, refinement).total
     radius, deviations = math.inf, np.zeros(width)
     if refinement is not None:
         last = refinement.steps - 1
         radius, deviations = refinement.radii[last], refinement.deviations(last, d)
+    if k * width > MOST_PARAMETERS:
+        complete = np.repeat([1.0, 1.0, 2.0], [1, d, width - 1 - d])
+        rows = n_rows * mixture.weights[:, None]
+        return np.diag((complete / rows + (deviations / rows) ** 2).ravel())
     information = moment_information(mixture, radius, deviations, n_rows).noisy
     held = information + np.eye(len(information)) / _PREVIOUS**2
-    return worst_component_error(np.asarray(np.linalg.inv(held)), mixture.weights)
+    return np.asarray(np.linalg.inv(held))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -202,9 +203,11 @@ def _truncation(d: int, radius: float) -> tuple[float, float]:
     slope in ln s, at s = 1, is ``F_{d+2}(R^2) - R^2 f_{d+2}(R^2)``.
     """
     x = radius**2
-    slope = float(scipy.stats.chi2.cdf(x, d + 2) - x * scipy.stats.chi2.pdf(x, d + 2))
-    second = d * float(scipy.stats.chi2.cdf(x, d + 2))
-    fourth = d * (d + 2) * float(scipy.stats.chi2.cdf(x, d + 4))
+    within = float(scipy.special.chdtr(d + 2, x))
+    # twice the density of chi^2 with d + 2 degrees is what its distribution function lacks of d
+    slope = within - x * (float(scipy.special.chdtr(d, x)) - within) / 2
+    second = d * within
+    fourth = d * (d + 2) * float(scipy.special.chdtr(d + 4, x))
     if slope <= 0:
         return 0.0, math.inf
     return slope, max(1.0, (fourth - second**2) / (d * slope) ** 2 * d / 2)
@@ -225,7 +228,7 @@ def forecast_error(
             return Forecast(math.inf, math.inf, math.inf)
         covariance *= inflation
         noise = refinement.deviations(refinement.steps - 1, d)
-        reach = max(float(scipy.stats.chi2.cdf(radius**2, d + 2)), 1e-3)
+        reach = max(float(scipy.special.chdtr(d + 2, radius**2)), 1e-3)
         weight += (noise[0] / n_rows) ** 2
         mean += d * (noise[1] / (rows * reach)) ** 2
         covariance += d * (d + 1) / 2 * (noise[1 + d] / (rows * slope)) ** 2
@@ -236,7 +239,7 @@ def forecast_error(
 def _last_step_shape(d: int) -> tuple[tuple[float, tuple[float, float, float]], ...]:
     """List the radii and scales that are tried for the last step."""
     radii = [
-        math.sqrt(float(scipy.stats.chi2.isf(p, d))) for p in (0.02, 0.01, 0.005, 0.002, 0.0005)
+        math.sqrt(float(scipy.special.chdtri(d, p))) for p in (0.02, 0.01, 0.005, 0.002, 0.0005)
     ]
     scales = [(0.3, 0.5, 1.0), (0.4, 0.6, 1.0), (0.5, 0.9, 1.0)]
     return tuple((r, s) for r in radii for s in scales)
@@ -261,7 +264,7 @@ def best_refinement(
     n_rows: float, weights: Array, d: int, alpha: float, fixed: RenyiCurve, budget: Budget
 ) -> tuple[Refinement, Forecast] | None:
     """Choose the refinement of least expected error that the rest of the budget pays for."""
-    wide = math.sqrt(float(scipy.stats.chi2.isf(0.002, d))) * math.exp(alpha / 4) + alpha / 3
+    wide = math.sqrt(float(scipy.special.chdtri(d, 0.002))) * math.exp(alpha / 4) + alpha / 3
     scales = (0.4, 0.6, 1.0)
     probe = Refinement((1.0,), (wide,), scales)
     rows = n_rows * float(weights.min())

@@ -1,4 +1,4 @@
-"""Compute the law of noisy moments, and standard errors of a mixture refined by them.
+"""Compute the law of noisy moments, and the errors of a mixture refined by them.
 
 Refinement publishes the mixture that explains noisy moments of all rows. How far it may be off
 follows from how far the moments may be: sampling of the rows, which depends on the mixture, and
@@ -15,9 +15,8 @@ import numpy as np
 from privgmm.arrays import Array
 from privgmm.mixture import Mixture
 from privgmm.stages.quadrature import points_of, scores
-from privgmm.stages.standard_errors import StandardErrors
 
-__all__ = ["MomentLaw", "moment_law", "refined_errors"]
+__all__ = ["Features", "MomentLaw", "moment_law", "refined_covariance"]
 
 Features = Callable[[Array, Mixture, float], tuple[Array, Array]]
 """What rows contribute under a public mixture, as `cut_features` and `winsorised_features` say."""
@@ -71,16 +70,17 @@ def moment_law(
     return MomentLaw(weighed.T @ scores(mixture, rows), covariance, flat, rows, mass)
 
 
-def refined_errors(
+def refined_covariance(
     mixture: Mixture, radius: float, deviations: Array, n: float, features: Features
-) -> StandardErrors:
-    """Compute standard errors after a last step of refinement; arguments as of `moment_law`.
+) -> Array:
+    """Compute the covariance (P, P) of errors after a last step of refinement.
 
-    That the moments were seen through the mixture of the step before, which the same rows helped
-    to find, matters to second order only.
+    In local coordinates; the arguments are those of `moment_law`. That the moments were seen
+    through the mixture of the step before, which the same rows helped to find, matters to second
+    order only.
     """
     law = moment_law(mixture, radius, deviations, n, features)
     information = law.slope.T @ np.linalg.solve(law.covariance, law.slope)
     # weights sum to one: a common shift of the log-weights says nothing
     information += np.eye(len(information))
-    return StandardErrors.from_local(mixture.weights, mixture.cholesky, np.linalg.inv(information))
+    return np.asarray(np.linalg.inv(information))

@@ -28,9 +28,10 @@ from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.accuracy import accuracy_of
 from privgmm.stages.fixed_point import fixed_scale, rounded_sensitivity
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.moment_law import refined_errors
+from privgmm.stages.refinement.moment_law import refined_covariance
 from privgmm.stages.stage import Drawn, Published, RowSums, Stage, Work
 from privgmm.stages.standard_errors import StandardErrors
 
@@ -224,15 +225,27 @@ class PreparedRefinement:
         """Run the noisy steps."""
         work, stage = self.work, self.stage
         found = refine(work.people, self.public, stage, rng=source)
-        errors = _errors_of(found, stage, len(work.people))
-        return Drawn(Published(mixture=found, standard_errors=errors))
+        covariance = _covariance_of(found, stage, len(work.people))
+        # whether such a mixture explains the rows is not known: blocks agreed on it
+        error, resolution = accuracy_of(found, covariance, well_specified=True)
+        errors = None
+        if covariance is not None:
+            errors = StandardErrors.from_local(found.weights, found.cholesky, covariance)
+        return Drawn(
+            Published(
+                mixture=found,
+                standard_errors=errors,
+                expected_error=error,
+                resolution=resolution,
+            )
+        )
 
 
-def _errors_of(mixture: Mixture, stage: Refinement, n: int) -> StandardErrors | None:
-    """Compute public standard errors after the last step; None where moments do not fix them."""
+def _covariance_of(mixture: Mixture, stage: Refinement, n: int) -> Array | None:
+    """Compute public errors (P, P) after the last step; None where moments do not fix them."""
     noise = stage.deviations(stage.steps - 1, mixture.n_features) / n
     try:
-        return refined_errors(mixture, stage.radii[-1], noise, n, cut_features)
+        return refined_covariance(mixture, stage.radii[-1], noise, n, cut_features)
     except (InvalidInput, np.linalg.LinAlgError):
         return None
 

@@ -128,7 +128,7 @@ def noisy_moments_of(
 def variance_kept(radius: float, d: int) -> float:
     """Compute ``E min(|u|^2, R^2) / d``, u standard normal: how winsorising shrinks variances."""
     x = radius * radius
-    return float((d * scipy.stats.chi2.cdf(x, d + 2) + x * scipy.stats.chi2.sf(x, d)) / d)
+    return float((d * scipy.special.chdtr(d + 2, x) + x * scipy.special.chdtrc(d, x)) / d)
 
 
 def moment_row_sums(

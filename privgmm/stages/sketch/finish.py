@@ -18,19 +18,21 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from privgmm.arrays import Array, positive, whole_number
 from privgmm.covariance_structures import DEFAULT as FULL
 from privgmm.covariance_structures import covariance_structure
+from privgmm.data.engines import Watched
 from privgmm.data.people import People
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve, gaussian_losses
 from privgmm.privacy.noise import NoiseSource
+from privgmm.stages.accuracy import accuracy_of
 from privgmm.stages.form import Form
 from privgmm.stages.refinement.noisy_em import NoisyEM, averaging
 from privgmm.stages.refinement.noisy_moments import solve_moments, winsorised_features
@@ -77,6 +79,7 @@ __all__ = [
     "Finish",
     "FinishView",
     "PreparedFinish",
+    "frame_holds",
     "like_a_value",
     "takes_rich_route",
     "widened",
@@ -113,6 +116,23 @@ _RESOLVED = 1 / 15
 """Share of the frame: about the least width that a sketch distinguishes from narrower ones."""
 FAINTEST = 0.1
 """Choice: size of the longest wave in a direction below which rows lie far outside the frame."""
+
+
+class LastSteps(NamedTuple):
+    """Describe the last steps of noisy EM, and the noise on the moments that are averaged.
+
+    Parameters
+    ----------
+    radius : float
+        At which moments are winsorised.
+    multiplier : float
+        Noise of one step, in sensitivities.
+    noise : MomentNoise
+    """
+
+    radius: float
+    multiplier: float
+    noise: MomentNoise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +198,19 @@ class Finish(Stage):
         return self.multiplier / math.sqrt(share)
 
     @property
+    def most_rich(self) -> int:
+        """Components of a rich mixture, at most; none is made for as many or fewer as asked for."""
+        return min(_rich_room(self), _MOST_RICH)
+
+    @property
+    def rich_noise(self) -> MomentNoise:
+        """The noise that goes into a rich mixture, averaged over its last steps."""
+        noise = self.part(_RICH / _RICH_STEPS)
+        moments = WinsorisedMoments(_rich_radius(self.n_features))
+        deviations = moments.deviations(noise, self.n_features) / self.n_units
+        return MomentNoise.averaged(deviations, self.n_features, _RICH_AVERAGED + 1)
+
+    @property
     def again(self) -> Sketch:
         """The second sketch, where that is the way."""
         return Sketch(self.shape, self.multiplier, self.n_units, self.n_features)
@@ -185,6 +218,45 @@ class Finish(Stage):
     def price(self) -> Price:
         """Price one Gaussian mechanism in all; the stage never refuses by a test."""
         return Price((gaussian_curve(self.multiplier),), exact=True)
+
+    def error_covariance(
+        self, mixture: Mixture, frequencies: Array, first_noise: Array, second_noise: Array
+    ) -> Array:
+        """Forecast the covariance (P, P) of the errors if the rows come from `mixture`.
+
+        Parameters
+        ----------
+        mixture : Mixture
+            In frame coordinates, as all that follows; errors are in its local coordinates.
+        frequencies : array (m, d)
+            Of both sketches.
+        first_noise, second_noise : array (m,)
+            Standard deviations of the noise on either sketch.
+        """
+        if self.always_steps(mixture.n_components):
+            alone = self.last_steps(1 - _VOTE_ALONE, _STEPS_ALONE, _AVERAGED_ALONE, _NARROW_ALONE)
+            return after_noisy_em(mixture, mixture, alone.noise, self.n_units, _STEPS_ALONE)
+        looks = compare_looks(
+            mixture, frequencies, first_noise, second_noise, self.multiplier, self.n_units
+        )
+        if looks.covariance is None:
+            raise InvalidInput("the error of this mixture cannot be forecast")
+        return looks.covariance
+
+    def always_steps(self, n_components: int) -> bool:
+        """Whether noisy EM ends every release: see `takes_rich_route`."""
+        return self.n_features > FEW_COLUMNS and 1 < n_components >= _rich_room(self)
+
+    def last_steps(self, share: float, steps: int, averaged: int, narrow: float) -> LastSteps:
+        """Choose radius and noise of steps of noisy EM that take this share of the account."""
+        d, k, n = self.n_features, self.n_components, self.n_units
+        multiplier = self.part(share / steps)
+        wide = 4.5 if d < 3 else 1.2 * math.sqrt(d) + 2.4
+        # the noise on second moments grows like the squared radius
+        reach = _LAST_NOISE * (n / k) * math.sqrt(averaged + 1) / (multiplier * _NORM)
+        radius = min(max(math.sqrt(reach), narrow * math.sqrt(d)), wide)
+        deviations = WinsorisedMoments(radius).deviations(multiplier, d) / n
+        return LastSteps(radius, multiplier, MomentNoise.averaged(deviations, d, averaged + 1))
 
     def worst_losses(self, n: int, *, rng: np.random.Generator) -> Array:
         """Draw privacy losses (n,) where one row moves all sums by their sensitivity."""
@@ -210,7 +282,12 @@ class Finish(Stage):
     def prepare(self, work: Work, public: PrivateSketch) -> PreparedFinish:
         """Fit the sketch, with as many components as it asks for; no row is looked at yet."""
         if not self.choose:
-            return PreparedFinish(self, work, public, public.fit(self.n_components).in_frame)
+            steps = Watched(work.watch, "fitting the sketch", self.n_components, "components")
+            for k in range(1, self.n_components + 1):
+                # each fit starts from the one before it, so the path costs nothing more
+                found = public.fit(k)
+                steps.more(1)
+            return PreparedFinish(self, work, public, found.in_frame)
         fit = public.choose(self.n_components).in_frame
         return PreparedFinish(self.settled(fit.n_components), work, public, fit, self.n_components)
 
@@ -280,7 +357,7 @@ class PreparedFinish:
 
     def draw(self, source: NoiseSource) -> Drawn:
         """Go the way that the misfit asks for; ⊥ if the frame cannot be right."""
-        if not _frame_holds(self.first, self.stage.shape):
+        if not frame_holds(self.first):
             return Drawn(Bottom(_OUTSIDE), FinishView(self.fit))
         d = self.stage.n_features
         sketch, fit = self.first, self.fit
@@ -301,6 +378,7 @@ class PreparedFinish:
             # fitted to the sketch and the rich mixture: steps give full covariances
             return Drawn(self._structured(sketch), FinishView(self.fit))
         errors = computed_covariance(covariance)
+        found_error, resolution = accuracy_of(mixture, errors, well_specified=fit.explains)
         return Drawn(
             Published(
                 mixture=sketch.frame.mixture_from_frame(mixture),
@@ -310,6 +388,8 @@ class PreparedFinish:
                 standard_errors=errors_in_data_units(
                     sketch.frame, mixture, errors, well_specified=fit.explains
                 ),
+                expected_error=found_error,
+                resolution=resolution,
                 choice=None if self.offered is None else sketch.choice(self.offered),
             ),
             FinishView(self.fit),
@@ -333,6 +413,8 @@ class PreparedFinish:
             misfit=found.misfit,
             floored=bool(found.floored.any()),
             standard_errors=found.standard_errors,
+            expected_error=found.expected_error,
+            resolution=found.resolution,
             choice=choice,
         )
 
@@ -441,22 +523,17 @@ class PreparedFinish:
             # where k components are more than the sketch can distinguish, fewer are safer
             *(split_to(path[j - 1], k) for j in sorted({1, k // 2, k - 1}) if 0 < j < k),
         ]
-        room = _rich_room(stage)
-        if room > k:
-            radius, noise = _rich_radius(d), stage.part(_RICH / _RICH_STEPS)
+        if _rich_room(stage) > k:
             rich = NoisyEM(
                 people,
-                split_to(largest, min(room, _MOST_RICH)),
-                WinsorisedMoments(radius),
-                multiplier=noise,
+                split_to(largest, stage.most_rich),
+                WinsorisedMoments(_rich_radius(d)),
+                multiplier=stage.part(_RICH / _RICH_STEPS),
                 source=source,
             ).run(averaging(_RICH_STEPS, _RICH_AVERAGED))
             # what shrank onto a single value can neither be projected nor published
             rich = widened(rich)[0]
-            deviations = WinsorisedMoments(radius).deviations(noise, d) / n
-            sketch = self.first.with_rich(
-                rich, MomentNoise.averaged(deviations, d, _RICH_AVERAGED + 1)
-            )
+            sketch = self.first.with_rich(rich, stage.rich_noise)
             candidates = projections(rich, k) + candidates
             vote, last = _VOTE, _LAST
             steps, averaged, narrow = _LAST_STEPS, _LAST_AVERAGED, _NARROW_RADIUS
@@ -476,22 +553,16 @@ class PreparedFinish:
             multiplier=noise,
             source=source,
         )
-        noise = stage.part(last / steps)
-        wide = 4.5 if d < 3 else 1.2 * math.sqrt(d) + 2.4
-        # the noise on second moments grows like the squared radius
-        reach = _LAST_NOISE * (n / k) * math.sqrt(averaged + 1) / (noise * _NORM)
-        radius = min(max(math.sqrt(reach), narrow * math.sqrt(d)), wide)
+        end = stage.last_steps(last, steps, averaged, narrow)
         mixture = NoisyEM(
             people,
             candidates[chosen],
-            WinsorisedMoments(radius),
-            multiplier=noise,
+            WinsorisedMoments(end.radius),
+            multiplier=end.multiplier,
             source=source,
         ).run(averaging(steps, averaged))
         law = widened(mixture)[0] if sketch.rich_in_frame is None else sketch.rich_in_frame
-        deviations = WinsorisedMoments(radius).deviations(noise, d) / n
-        last_noise = MomentNoise.averaged(deviations, d, averaged + 1)
-        return mixture, sketch, lambda: after_noisy_em(mixture, law, last_noise, n, steps)
+        return mixture, sketch, lambda: after_noisy_em(mixture, law, end.noise, n, steps)
 
 
 def takes_rich_route(fit: FrameFit, stage: Finish) -> bool:
@@ -506,7 +577,7 @@ def takes_rich_route(fit: FrameFit, stage: Finish) -> bool:
     """
     if stage.n_features < FEW_COLUMNS:
         return not fit.explains
-    if stage.n_features > FEW_COLUMNS and 1 < fit.n_components >= _rich_room(stage):
+    if stage.always_steps(fit.n_components):
         return True
     many = _rich_room(stage) >= _MOST_RICH
     return fit.misfit > (_SUSPECT_OF_MANY if many else _SUSPECT)
@@ -535,15 +606,15 @@ def _before_background(mixture: Mixture, one: Mixture) -> Mixture:
     )
 
 
-def _frame_holds(data: PrivateSketch, shape: SketchShape) -> bool:
+def frame_holds(data: PrivateSketch) -> bool:
     """Decide from the longest waves whether the rows lie about within the frame. Public.
 
     In a frame that is right within a factor of two the mean of the longest wave in any direction
     has a size of a half or so. Where it is near zero, most rows lie so far out that waves wrap
     around, and a fit to them would mean nothing, however well it explains them.
     """
-    sizes = np.abs(data.values[:: shape.n_frequencies])
-    noise = data.deviations[:: shape.n_frequencies]
+    sizes = np.abs(data.values[:: data.n_frequencies])
+    noise = data.deviations[:: data.n_frequencies]
     return bool((sizes + 3 * noise > FAINTEST).all())
 
 

@@ -271,7 +271,7 @@ class _Problem:
         """Compute the covariance of one row's features at theta, lower triangle only."""
         parts = unpack(theta, self.d)
         out = np.zeros((2 * self.m, 2 * self.m))
-        kernels.sampling_covariance(*parts, self.frequencies, self.predicted(theta), out)
+        kernels.wave_covariance(*parts, self.frequencies, self.predicted(theta), out)
         return out
 
     def whitener(self, sampling: Array, inflation: float) -> Array:

@@ -1,8 +1,9 @@
-"""Find a frame from histograms, for few rows: widths and places of columns, then the shape.
+"""Find a frame from histograms: widths and places of columns, then how they vary together.
 
 Nothing is known of the rows beforehand, so histograms run over all numbers there are, and only bins
 that hold many rows are shown. Columns are looked at one by one; what correlates them is found by a
 few noisy moments afterwards, each seen in the coordinates that the one before it published.
+Rows that share a value say nothing about a column's width, and are counted apart.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from privgmm.arrays import Array, BoolArray, IntArray, positive, whole_number
-from privgmm.data.people import People
+from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.privacy.composition import Price
 from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian, NoiseSource
+from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.form import Form
+from privgmm.stages.recorded import STEPS, Atom, coarsest_step, step_found, value_codes
 from privgmm.stages.refinement.winsorised import (
     WinsorisedMoments,
     moment_row_sums,
@@ -39,6 +42,7 @@ __all__ = [
     "HistogramFrame",
     "HistogramFrameView",
     "PreparedHistogramFrame",
+    "ValueCounts",
     "histogram_radius",
     "pair_bins",
     "place_bins",
@@ -60,6 +64,10 @@ _FARTHEST_BIN = 2.0**52
 """Up to here floats hold bins exactly."""
 _WIDEST = 1e140
 """Columns wider than this, or narrower than one over it, get no frame: squares might overflow."""
+_LEAST_SHARE = 0.05
+"""Choice: share of the rows from which a value is called an atom."""
+_ROUNDED = 1e-12
+"""Relative slack for shares; by convention far above the rounding of a float."""
 _SCALES = (0.1, 0.4, 1.0)
 """Choice: how counts, first and second moments are weighed against each other in a round."""
 _THINNEST, _THICKEST = 0.01, 4.0
@@ -70,6 +78,9 @@ _QUIET = 0.1
 """Choice: noise on a variance in a round, for which R is chosen."""
 _BY_CHANCE = 3.0
 """Choice: a variance within this many deviations of noise from one is averaged with one."""
+_COLLAPSED = 3.0
+"""Choice: a round leaves a column at least this part of the width that its histogram shows. Where
+most rows share a value, winsorised moments see that value only."""
 
 
 def histogram_radius(n_features: int, multiplier: float, n_units: int) -> float:
@@ -194,7 +205,70 @@ def _moved(
     return centre + root @ mean, np.tril(root @ factor)
 
 
+def _kept_wide(root: Array, scales: Array) -> Array:
+    """Stretch columns that are much narrower in the frame than their histograms show."""
+    widths = np.linalg.norm(root, axis=1)
+    return np.asarray(root * np.maximum(1.0, scales / (_COLLAPSED * widths))[:, None])
+
+
 # ----------------------------------------------------------------------------------------- stage
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueCounts:
+    """Noisy counts of single values, and of values on grids, in each column.
+
+    Parameters
+    ----------
+    sigma : float
+        Scale of the discrete Gaussian noise on the count of a value.
+    threshold : int
+        Least noisy count with which a value is shown.
+    grid_sigma : float
+        Scale of the noise on the counts of values by the coarsest grid that they lie on.
+    """
+
+    sigma: float
+    threshold: int
+    grid_sigma: float
+
+    def __post_init__(self) -> None:
+        positive(self.sigma, "sigma", below=MOST_NOISE)
+        object.__setattr__(self, "threshold", whole_number(self.threshold, "threshold", 2))
+        positive(self.grid_sigma, "grid_sigma", below=MOST_NOISE)
+
+    def found(
+        self, column: int, values: Array, source: NoiseSource
+    ) -> tuple[list[Atom], float | None]:
+        """Draw the atoms of a column of rows, and the step of its grid."""
+        histogram = Histogram.of(value_codes(values))
+        codes, counts = histogram.released(self.sigma, self.threshold, source)
+        shares = np.minimum(counts / len(values), 1.0)
+        atoms = [
+            Atom(column, value, share)
+            for value, share in zip(codes.view(np.float64).tolist(), shares.tolist(), strict=True)
+            if share >= _LEAST_SHARE
+        ]
+        # every place has a count, so these are a Gaussian mechanism and nothing else
+        places = np.bincount(coarsest_step(values), minlength=len(STEPS) + 2).astype(np.int64)
+        noisy = places + source.discrete_gaussian(self.grid_sigma, places.size)
+        return atoms, step_found(noisy, self.grid_sigma)
+
+    def contradictions(
+        self, atoms: Sequence[Atom], steps: Sequence[float | None], n: int
+    ) -> Iterator[str]:
+        """Say what among atoms and steps could not be found in n rows."""
+        if len({(atom.column, atom.value) for atom in atoms}) < len(atoms):
+            yield "an atom is named twice"
+        for atom in atoms:
+            count = atom.share * n
+            if abs(count - round(count)) > _ROUNDED * n:
+                yield f"the share of an atom, {atom.share!r}, is no part of {n} rows"
+            if round(count) < self.threshold or atom.share < _LEAST_SHARE:
+                yield f"the share of an atom, {atom.share!r}, is below what the plan shows"
+        for step in steps:
+            if step is not None and step not in STEPS:
+                yield f"no grid of step {step!r} is looked for"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -269,16 +343,32 @@ class HistogramFrame(Stage):
         Noise of each round of moments, in units of their L2 sensitivity.
     radius : float
         R: in a round, rows farther from the centre, in units of the frame, are pulled in to it.
+    most_units : int or None
+        Rows or persons that are taken, at most; None for all.
+    values : ValueCounts or None
+        How values that many rows share, and grids, are looked for; None if they are not.
 
     Notes
     -----
     *Widths.* Rows are paired at random, by position, each in one pair at most. Differences in size
     are counted in bins a factor of four wide, with a random offset: nothing depends on the unit of
-    the column. Their 70 % quantile gives the width. *Places.* Rows are counted in bins of twice
-    that width, with a random offset; the median of what is shown is the place. *Moments.* In
-    coordinates of the frame so far, rows are pulled in to a ball, and the noisy mean and second
-    moments of all of them move the frame. Persons give one row to the histograms, and the average
-    over their rows to the moments.
+    the column. Pairs of equal values have a bin of their own; the 70 % quantile of the others gives
+    the width. *Places.* Rows are counted in bins of twice that width, with a random offset; the
+    median of what is shown is the place. *Moments.* In coordinates of the frame so far, rows are
+    pulled in to a ball, and their noisy mean and second moments move the frame. A column that most
+    rows share a value of keeps about the width of its histogram.
+
+    *Which rows.* A person gives one row. Of more than `most_units` rows or persons only that many
+    are taken, by position and chance, and all of the above is done with these. Which ones depends
+    on no value: replacing one row or person replaces one of those taken, or none. The price is for
+    one, with no credit for what is left out.
+
+    *Values.* Of each column single values are counted in the rows taken, and those that many rows
+    share are shown with their shares. This is a histogram like the others, with a value in place of
+    a bin, and has their proof. Its threshold is so high that a smooth table, in which each value
+    occurs once, shows one in hardly any release. Each value is then put down to the coarsest grid
+    that it lies on. These counts are of places that do not depend on the rows, and all get noise:
+    a row moves one count down and one up, a Gaussian mechanism of sensitivity ``sqrt 2``.
 
     *Price of a histogram.* Fix two neighbours, all coins and all that was shown before. One row
     is replaced, so one pair or one row leaves a bin a and enters a bin b: the counts move by at
@@ -318,6 +408,8 @@ class HistogramFrame(Stage):
     miss: float
     multipliers: tuple[float, ...]
     radius: float
+    most_units: int | None = None
+    values: ValueCounts | None = None
 
     kind: ClassVar[str] = "histogram frame"
 
@@ -330,6 +422,8 @@ class HistogramFrame(Stage):
         positive(self.radius, "radius", below=1e6)
         for multiplier in self.multipliers:
             positive(multiplier, "every multiplier", below=1e6)
+        if self.most_units is not None:
+            object.__setattr__(self, "most_units", whole_number(self.most_units, "most_units", 2))
 
     # --------------------------------------------------------------------------------- price
 
@@ -348,7 +442,17 @@ class HistogramFrame(Stage):
         """Delta that all histograms need besides their curves; at most ``4 d miss``."""
         widths = _shown(self.scale_sigma, self.scale_threshold)
         places = _shown(self.location_sigma, self.location_threshold)
-        return self.n_features * (widths + places)
+        of_values = self.values
+        values = 0.0 if of_values is None else _shown(of_values.sigma, of_values.threshold)
+        return self.n_features * (widths + places + values)
+
+    @property
+    def _sigmas(self) -> tuple[float, ...]:
+        """Scales of the noise on counts, of each kind of histogram; a row moves them by root 2."""
+        counted = (self.scale_sigma, self.location_sigma)
+        if self.values is None:
+            return counted
+        return (*counted, self.values.sigma, self.values.grid_sigma)
 
     @property
     def moments(self) -> WinsorisedMoments:
@@ -357,16 +461,14 @@ class HistogramFrame(Stage):
 
     def _multipliers(self) -> list[float]:
         """List noise over sensitivity of every Gaussian mechanism in the stage."""
-        root_two = math.sqrt(2)
-        histograms = [self.scale_sigma / root_two, self.location_sigma / root_two]
+        histograms = [sigma / math.sqrt(2) for sigma in self._sigmas]
         return [*histograms * self.n_features, *self.multipliers]
 
     def price(self) -> Price:
         """Price a Gaussian mechanism per histogram and round, and what bins of one row may show."""
         root_two = math.sqrt(2)
         histograms = [
-            gaussian_curve(sigma / root_two, sensitivity=root_two)
-            for sigma in (self.scale_sigma, self.location_sigma)
+            gaussian_curve(sigma / root_two, sensitivity=root_two) for sigma in self._sigmas
         ]
         rounds = map(gaussian_curve, self.multipliers)
         return Price((*histograms * self.n_features, *rounds), self.shortfall, exact=True)
@@ -388,10 +490,14 @@ class HistogramFrame(Stage):
         """Return the fewest rows with which a bin that holds all of them reaches the thresholds."""
         return max(2 * self.scale_threshold, self.location_threshold)
 
+    def units_of(self, n_units: int) -> int:
+        """Return how many of `n_units` rows or persons are taken."""
+        return n_units if self.most_units is None else min(n_units, self.most_units)
+
     # ------------------------------------------------------------------------------- running
 
     def prepare(self, work: Work, public: Any) -> PreparedHistogramFrame:  # noqa: ARG002 - the first
-        """Pair the rows and count their differences: that needs nothing public."""
+        """Take rows, pair them and count their differences: that needs nothing public."""
         people = work.people
         if people.n_features != self.n_features:
             raise InvalidInput(
@@ -400,31 +506,40 @@ class HistogramFrame(Stage):
             )
         if len(people) < 2:
             raise InvalidInput(f"a frame needs at least two rows or persons, got {len(people)}")
-        coins = np.random.default_rng(work.source.seed())
-        order = coins.permutation(len(people))
+        seed = work.source.seed()
+        coins = np.random.default_rng(seed)
+        positions = deal(len(people), 1, seed=seed, rows_per_block=self.most_units)[0]
+        order = coins.permutation(positions.size)
         half = order.size // 2
-        # such frames are for few rows: one of each person is held in memory
-        chosen = people.take(np.arange(len(people), dtype=np.int64)).rows
+        chosen = people.take(positions).rows
         first, second = order[:half], order[half : 2 * half]
         offsets = coins.uniform(size=(2, self.n_features))
         widths = tuple(
             Histogram.of(pair_bins(chosen[first, j], chosen[second, j], float(offsets[0, j])))
             for j in range(self.n_features)
         )
-        return PreparedHistogramFrame(self, people, chosen, offsets, widths)
+        return PreparedHistogramFrame(self, chosen, offsets, widths)
 
     # --------------------------------------------------------------------------------- words
 
     def sentences(self) -> list[str]:
         """Say in plain words what the stage does."""
+        part = "" if self.most_units is None else f" of {self.most_units:,} rows picked at random"
         said = [
-            "How wide each column is and where it lies is read from noisy histograms; a bin is "
-            f"shown only if it holds about {self.scale_threshold} pairs of rows or "
-            f"{self.location_threshold} rows, or more."
+            f"How wide each column is and where it lies is read from noisy histograms{part}; a bin "
+            f"is shown only if it holds about {self.scale_threshold} pairs of rows or "
+            f"{self.location_threshold} rows, or more. Pairs of equal values do not count for the "
+            "width."
         ]
+        if self.values is not None:
+            said.append(
+                f"Values that about {self.values.threshold} rows or more share in a column are "
+                "named with their shares, and whether a column holds whole numbers, tenths or the "
+                "like is read from noisy counts."
+            )
         if self.multipliers:
             said.append(
-                f"Rounds of noisy moments of all rows in these units, {len(self.multipliers)} in "
+                f"Rounds of noisy moments of rows in these units, {len(self.multipliers)} in "
                 "all, then find how the columns vary together."
             )
         return said
@@ -439,6 +554,9 @@ class HistogramFrame(Stage):
                 "miss": self.miss,
                 "multipliers": list(self.multipliers),
                 "radius": self.radius,
+                # written only where some rows are left out
+                **({} if self.most_units is None else {"most_units": self.most_units}),
+                **({} if self.values is None else {"values": dataclasses.asdict(self.values)}),
                 "thresholds": [self.scale_threshold, self.location_threshold],
             }
         }
@@ -446,6 +564,7 @@ class HistogramFrame(Stage):
     @classmethod
     def from_form(cls, form: Form) -> HistogramFrame:
         """Read the stage back from a plan, and check its form."""
+        values = form.part("values") if "values" in form.data else None
         stage = cls(
             n_features=form.whole("n_features", 1),
             scale_sigma=form.number("scale_sigma"),
@@ -453,6 +572,12 @@ class HistogramFrame(Stage):
             miss=form.number("miss"),
             multipliers=form.numbers("multipliers"),
             radius=form.number("radius"),
+            most_units=form.whole("most_units", 2) if "most_units" in form.data else None,
+            values=None
+            if values is None
+            else ValueCounts(
+                values.number("sigma"), values.whole("threshold", 2), values.number("grid_sigma")
+            ),
         )
         wanted = (float(stage.scale_threshold), float(stage.location_threshold))
         if form.numbers("thresholds") != wanted:
@@ -465,10 +590,9 @@ class HistogramFrame(Stage):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedHistogramFrame:
-    """Rows, the offsets of all bins, and the counts of differences. CONFIDENTIAL."""
+    """The rows taken, the offsets of all bins, and the counts of differences. CONFIDENTIAL."""
 
     stage: HistogramFrame
-    people: People
     chosen: Array
     offsets: Array
     widths: tuple[Histogram, ...]
@@ -485,8 +609,23 @@ class PreparedHistogramFrame:
         root = np.diag(scales)
         for number in range(1, len(self.stage.multipliers) + 1):
             centre, root = self._round(number, centre, root, source)
+            root = _kept_wide(root, scales)
+        facts = self._facts(source)
         rotation = random_rotation(self.stage.n_features, rng=source)
-        return Drawn(Frame.published(centre, root, rotation=rotation), self._view(places))
+        return Drawn(Frame.published(centre, root, rotation=rotation), self._view(places), facts)
+
+    def _facts(self, source: NoiseSource) -> dict[str, Any]:
+        """Draw the atoms and the grids of all columns."""
+        if self.stage.values is None:
+            return {}
+        found = [
+            self.stage.values.found(j, self.chosen[:, j], source)
+            for j in range(self.stage.n_features)
+        ]
+        return {
+            "atoms": tuple(atom for atoms, _ in found for atom in atoms),
+            "steps": tuple(step for _, step in found),
+        }
 
     def _view(self, places: Sequence[Histogram], *, refused: bool = False) -> HistogramFrameView:
         return HistogramFrameView(self.widths, tuple(places), self.stage, refused)
@@ -527,11 +666,12 @@ class PreparedHistogramFrame:
         root: Array,
         source: NoiseSource,
     ) -> tuple[Array, Array]:
-        stage, n = self.stage, len(self.people)
+        stage, n = self.stage, len(self.chosen)
         d, moments = stage.n_features, stage.moments
         public = Mixture.from_roots([1.0], centre[None], root[None])
         multiplier = stage.multipliers[number - 1]
-        sums = noisy_moments_of(self.people, public, moments, multiplier, source)[0] / n
+        people = ArrayPeople(self.chosen)
+        sums = noisy_moments_of(people, public, moments, multiplier, source)[0] / n
         mean = sums[1 : 1 + d]
         mean = mean * min(1.0, stage.radius / max(float(np.linalg.norm(mean)), 1e-300))
         kept = variance_kept(stage.radius, d)
@@ -548,7 +688,7 @@ class PreparedHistogramFrame:
 
 _ONE_VALUE = (
     "In column {column} most rows share one value, and no other difference between rows shows "
-    "through the noise."
+    "through the noise: leave the column out, or bring more rows."
 )
 _NO_WIDTH = "In column {column} no difference between rows is common enough to outweigh the noise."
 _NO_PLACE = "In column {column} no range of values holds enough rows to show through the noise."

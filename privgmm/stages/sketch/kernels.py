@@ -30,8 +30,8 @@ __all__ = [
     "next_damping",
     "prior",
     "rank_one",
-    "sampling_covariance",
     "unpack_into",
+    "wave_covariance",
 ]
 
 _LOGIT, _MEAN, _DIAGONAL, _OFF_DIAGONAL = 2.0, 4.0, 1.5, 2.0
@@ -220,7 +220,7 @@ def descend(
 
 
 @njit(cache=True, nogil=True)
-def sampling_covariance(
+def wave_covariance(
     weights: Array, means: Array, roots: Array, frequencies: Array, values: Array, out: Array
 ) -> None:
     """Compute the covariance (2 m, 2 m) of one row's ``cos(f.z)``, ``sin(f.z)`` under a mixture.

@@ -82,7 +82,11 @@ def _polished(rows: Array, mass: Array, theta: Array, structure: Structure) -> A
     seen, _ = free_scores(theta, rows, structure)
     normal = (seen.T * mass) @ seen
     normal[np.diag_indices_from(normal)] += _RIDGE
-    root = np.linalg.cholesky(normal)
+    try:
+        root = np.linalg.cholesky(normal)
+    except np.linalg.LinAlgError:
+        # components so thin that the ridge drowns in rounding: what was climbed to is kept
+        return structure.widened(theta, d)[0]
 
     def below(y: Array) -> tuple[float, Array]:
         at = structure.moved(theta, solve_triangular(root, y, lower=True, trans=1), d)
@@ -104,6 +108,11 @@ def _climbed(rows: Array, mass: Array, theta: Array, structure: Structure) -> tu
     for _ in range(_ROUNDS):
         parts = unpack(theta, d)
         mixture = Mixture.from_roots(*parts)
+        try:
+            inverses = np.linalg.inv(mixture.cholesky)
+        except np.linalg.LinAlgError:
+            # a component has become too thin to compute with: what was reached is kept
+            break
         sums = np.zeros((len(theta), 1 + d + d * d))
         before = level
         level = _moment_sums(
@@ -111,7 +120,7 @@ def _climbed(rows: Array, mass: Array, theta: Array, structure: Structure) -> tu
             mass,
             np.log(np.maximum(parts.weights, 1e-300)) - _log_volumes(mixture),
             parts.means,
-            np.linalg.inv(mixture.cholesky),
+            inverses,
             sums,
         )
         if level - before < _GAIN:

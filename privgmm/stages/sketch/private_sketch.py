@@ -21,6 +21,7 @@ import numpy.typing as npt
 from privgmm.arrays import (
     Array,
     BoolArray,
+    column_names,
     finite_array,
     frozen,
     one_blas_thread,
@@ -29,10 +30,15 @@ from privgmm.arrays import (
 )
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
+from privgmm.showing.html import fit_html, sketch_html
+from privgmm.showing.shortcuts import plotted
+from privgmm.showing.text import component_lines, component_table, expected_line, mixture_title
+from privgmm.stages.accuracy import ExpectedError, accuracy_of
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice, Tried
 from privgmm.stages.sketch.error_covariances import (
     MomentNoise,
     after_projection,
+    computed_covariance,
     rich_covariance,
 )
 from privgmm.stages.sketch.features import columns_apart
@@ -82,7 +88,7 @@ _RICH_STEPS = 16
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PrivateSketch:
     """Noisy values of ``E exp(i f . z)``, z a row in a public frame. Public.
 
@@ -145,7 +151,7 @@ class PrivateSketch:
         object.__setattr__(self, "values", frozen(values))
         object.__setattr__(self, "noise", frozen(noise))
         object.__setattr__(self, "n_rows", whole_number(self.n_rows, "n_rows", 1))
-        object.__setattr__(self, "columns", _names(self.columns, d))
+        object.__setattr__(self, "columns", column_names(self.columns, d))
         object.__setattr__(self, "rich_in_frame", rich)
 
     # ------------------------------------------------------------------------------- as it is
@@ -193,7 +199,9 @@ class PrivateSketch:
         Public: a release makes it where its own number of components does not explain the rows.
         """
         rich = self.rich_in_frame
-        return None if rich is None else self.frame.mixture_from_frame(rich)
+        return (
+            None if rich is None else self.frame.mixture_from_frame(rich).with_columns(self.columns)
+        )
 
     def column(self, name: str | int) -> int:
         """Return the number of a column, given by its name or by its number."""
@@ -465,6 +473,25 @@ class PrivateSketch:
             None if data["rich_noise"] is None else _moment_noise(data["rich_noise"]),
         )
 
+    def summary(self) -> Any:
+        """Tabulate the fit that `choose` chooses as a pandas data frame; costs nothing."""
+        return self.choose().summary()
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the density of one or two columns, as a Plotly figure (`figures.objects`)."""
+        return plotted(self, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"Noisy sketch of {self.n_rows:,} rows (or persons) in {', '.join(self.columns)}: "
+            f"{self.size} waves\n"
+            "Public, and all that is computed from it is free: fit(k), choose(), curve(column), "
+            "image(), plot()"
+        )
+
+    def _repr_html_(self) -> str:
+        return sketch_html(repr(self))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PrivateSketch):
             return NotImplemented
@@ -514,7 +541,7 @@ class Suggestion(NamedTuple):
     covariance_type: str
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SketchFit:
     """A mixture fitted to a sketch, in the units of the data. Public.
 
@@ -619,7 +646,7 @@ class SketchFit:
         """The mixture, in the units of the data."""
         return self._structure.made_exact(
             self.sketch.frame.mixture_from_frame(self.mixture_in_frame)
-        )
+        ).with_columns(self.sketch.columns)
 
     @functools.cached_property
     def error_covariance(self) -> Array:
@@ -656,6 +683,21 @@ class SketchFit:
         return dataclasses.replace(found, covariances=own)
 
     @functools.cached_property
+    def _accuracy(self) -> tuple[ExpectedError | None, tuple[str, ...]]:
+        errors = computed_covariance(lambda: self.error_covariance)
+        return accuracy_of(self.mixture_in_frame, errors, well_specified=self.explains)
+
+    @property
+    def expected_error(self) -> ExpectedError | None:
+        """Law of the distance dist_GMM to the truth, as a release publishes it."""
+        return self._accuracy[0]
+
+    @property
+    def resolution(self) -> tuple[str, ...]:
+        """How well each component is resolved, as a release publishes it."""
+        return self._accuracy[1]
+
+    @functools.cached_property
     def verdict(self) -> str:
         """The meaning of the misfit, as a sentence."""
         if self.explains:
@@ -678,12 +720,13 @@ class SketchFit:
         return (
             f"The rows are not a Gaussian mixture ({cause}): no number of components up to "
             f"{self._farthest} explains them. The density of {of_what}, as `curve` and `image` "
-            f"give it, is still right to within {within:.2g} in total variation, details narrower "
-            f"than {self.sketch._finest:.0%} of the rows' spread aside."
+            f"give it, is still right to within {within:.2g} in total variation; it shows no "
+            f"detail narrower than {self.sketch._finest:.0%} of the rows' spread."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
+        expected = self.expected_error
         return {
             "n_components": self.n_components,
             "covariance_type": self.covariance_type,
@@ -692,14 +735,31 @@ class SketchFit:
             "verdict": self.verdict,
             "mixture": self.mixture.to_dict(),
             "standard_errors": self.standard_errors.to_dict(),
+            "expected_error": None if expected is None else expected.to_dict(),
+            "resolution": list(self.resolution),
         }
 
+    def summary(self) -> Any:
+        """Tabulate the mixture as a pandas data frame, with standard errors."""
+        return component_table(self.mixture, self.standard_errors, self.resolution)
 
-def _names(columns: Sequence[str], d: int) -> tuple[str, ...]:
-    names = tuple(columns) or tuple(f"x{j + 1}" for j in range(d))
-    if len(names) != d or not all(isinstance(n, str) for n in names) or len(set(names)) != d:
-        raise InvalidInput(f"columns must be {d} different names, got {columns!r}")
-    return names
+    def plot(self, **options: Any) -> Any:
+        """Draw the sketch's density with the mixture, as a Plotly figure (`figures.objects`)."""
+        return plotted(self, **options)
+
+    def __repr__(self) -> str:
+        kind = "" if self.covariance_type == "full" else f", covariances {self.covariance_type}"
+        return "\n".join(
+            [
+                f"{mixture_title(self.mixture)}{kind}, fitted to a noisy sketch:",
+                f"{self.verdict} Misfit: {self.misfit:.3g}.",
+                *expected_line(self.expected_error),
+                *component_lines(self.mixture, self.standard_errors, self.resolution),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        return fit_html(self)
 
 
 def _moment_noise(values: Any) -> MomentNoise:

@@ -55,11 +55,14 @@ class SecondLook(NamedTuple):
     refined : float
         After the last step on moments; with so large a number of components that the forecast
         would take seconds, the error of the first sketch.
+    covariance : array (P, P) or None
+        Of the errors after the way that is taken, in local coordinates; None without a forecast.
     """
 
     first: float
     again: float
     refined: float
+    covariance: Array | None = None
 
     @property
     def refines(self) -> bool:
@@ -148,17 +151,21 @@ def compare_looks(
     """
     d, w = mixture.n_features, mixture.weights
     known = expected_information(mixture, frequencies, first_noise, n_units)
-    first = worst_component_error(np.asarray(np.linalg.inv(known)), w)
+    after_again = after_moments = np.asarray(np.linalg.inv(known))
+    first = worst_component_error(after_again, w)
     again, refined = math.inf, first
     if d <= FEW_COLUMNS:
         both = 1 / np.sqrt(first_noise**-2.0 + second_noise**-2.0)
         twice = expected_information(mixture, frequencies, both, n_units)
-        again = worst_component_error(np.asarray(np.linalg.inv(twice)), w)
+        after_again = np.asarray(np.linalg.inv(twice))
+        again = worst_component_error(after_again, w)
     if len(known) <= MOST_PARAMETERS:
         share, moments = refining_steps(d, first)[-1]
         noise = moments.deviations(multiplier / math.sqrt(share), d)
         more = moment_information(mixture, moments.radius, noise, n_units, winsorised_features)
         shared = known @ np.linalg.solve(more.exact, more.noisy)
         bread = np.linalg.inv(known + more.noisy)
-        refined = worst_component_error(bread @ (known + more.noisy + shared + shared.T) @ bread, w)
-    return SecondLook(first, again, refined)
+        after_moments = bread @ (known + more.noisy + shared + shared.T) @ bread
+        refined = worst_component_error(after_moments, w)
+    found = SecondLook(first, again, refined)
+    return found._replace(covariance=after_moments if found.refines else after_again)

@@ -216,8 +216,8 @@ class Sketch(Stage):
             form.whole("n_units", 1),
             form.whole("n_features", 1),
         )
-        form.agrees("scale", stage.scale)
-        form.agrees("sensitivity", stage.integer_sensitivity)
+        form.agrees("scale", stage.scale, within=0.0)
+        form.agrees("sensitivity", stage.integer_sensitivity, within=0.0)
         return stage
 
 

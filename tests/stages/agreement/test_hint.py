@@ -142,7 +142,10 @@ def given(truth: Mixture, learner: Learner, *, spoil: int = 0, passed: bool = Tr
 
 
 def test_failures_are_counted_with_their_reasons() -> None:
-    assert given(PAIR, EM(2), spoil=3) == "3 of 20 blocks have no fit: rank-deficient (3)."
+    remedy = "Drop columns that are constant or combinations of others."
+    assert given(PAIR, EM(2), spoil=3) == (
+        f"3 of 20 blocks have no fit: rank-deficient (3). {remedy}"
+    )
     text = given(PAIR, FromEstimator(GaussianMixture(2)), spoil=2)
     assert text is not None
     assert text.startswith("2 of 20 blocks have no fit: ConvergenceWarning")
@@ -150,7 +153,8 @@ def test_failures_are_counted_with_their_reasons() -> None:
 
 def test_all_failed() -> None:
     assert given(PAIR, EM(2), spoil=20, passed=False) == (
-        "20 of 20 blocks have no fit: rank-deficient (20)."
+        "20 of 20 blocks have no fit: rank-deficient (20). Drop columns that are constant or "
+        "combinations of others."
     )
 
 

@@ -14,7 +14,8 @@ from scipy.stats import chisquare
 
 from privgmm.arrays import Array, IntArray
 from privgmm.errors import InvalidInput
-from privgmm.methods.planner import best_plan, calibrate
+from privgmm.methods.planner import calibrate, plan_for
+from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture, cholesky_of_root
 from privgmm.privacy.composition import Price, price_of
 from privgmm.privacy.curves import gaussian_curve
@@ -377,13 +378,13 @@ def test_scaling_and_shifting_the_data_scales_and_shifts_what_is_shown() -> None
 
 @pytest.mark.parametrize("method", ["paper", "tight", "lifted", "sketch"])
 def test_the_chance_of_misrounding_is_part_of_the_price(method: str) -> None:
-    plan = (
-        best_plan(100_000, method=method, epsilon=1.0, delta=1e-6, n_components=1, n_features=2)
-        if method == "sketch"
-        else calibrate(
+    if method == "sketch":
+        asked = PlanRequest(n_components=1, n_features=2, n_rows=100_000, n_blocks=300)
+        plan = plan_for(asked).plan
+    else:
+        plan = calibrate(
             method, epsilon=1.0, delta=1e-6, alpha=0.5, n_components=2, n_features=2, n_blocks=200
         )
-    )
     stage = plan.stage(Agreement)
     size = 2 if method in ("paper", "tight") else 3
     assert stage.misrounding == misrounding_chance(stage.n_components, size) > 0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from privgmm.methods.planner import calibrate
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.what_if import rows_for
 from privgmm.stages.agreement.scatter import (
+    _MANY_COMPONENTS,
     is_wide,
     pair_distances,
     simulate_blocks,
@@ -53,6 +55,17 @@ def test_blocks_that_cannot_be_fitted_are_nobodys_friends() -> None:
 def test_more_blocks_than_are_drawn_are_represented() -> None:
     table = simulated_distances(400, 1e6, np.full(20, 0.05), 20, seed=0, lifted=True)
     assert len(table) == 100
+
+
+def test_fewer_blocks_of_many_components_need_as_many_rows() -> None:
+    """The estimate behind 'this takes 3e13 rows' is the same from a quarter of the blocks."""
+    needed = []
+    for k in (_MANY_COMPONENTS, _MANY_COMPONENTS + 1):
+        plan = calibrate(
+            "tight", epsilon=1.0, delta=1e-6, alpha=1.0, n_components=k, n_features=2, n_blocks=400
+        )
+        needed.append(plan.rows_needed())
+    assert needed[1] == pytest.approx(needed[0], rel=0.1)
 
 
 def test_small_problems_are_simulated_as_ever() -> None:

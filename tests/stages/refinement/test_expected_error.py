@@ -14,9 +14,9 @@ from privgmm.privacy.curves import RenyiCurve, gaussian_curve
 from privgmm.stages.agreement.scatter import component_weights
 from privgmm.stages.refinement.expected_error import (
     best_refinement,
+    forecast_covariance,
     forecast_error,
     moment_information,
-    refined_error,
     worst_component_error,
 )
 from privgmm.stages.refinement.noisy_moments import (
@@ -25,6 +25,10 @@ from privgmm.stages.refinement.noisy_moments import (
     solve_moments,
     winsorised_features,
 )
+
+
+def refined_error(mixture: Mixture, n: float, step: Refinement | None) -> float:
+    return worst_component_error(forecast_covariance(mixture, n, step), mixture.weights)
 
 
 def test_forecast_without_privacy_is_the_sampling_error() -> None:

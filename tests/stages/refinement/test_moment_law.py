@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from privgmm.arrays import Array
 from privgmm.mixture import Mixture
 from privgmm.stages.quadrature import points_of, scores
-from privgmm.stages.refinement.moment_law import moment_law, refined_errors
+from privgmm.stages.refinement.moment_law import Features, moment_law, refined_covariance
 from privgmm.stages.refinement.noisy_moments import (
     cut_features,
     solve_moments,
@@ -22,6 +23,11 @@ N = 5_000
 SILENT = np.zeros(6)
 
 
+def refined_errors(radius: float, deviations: Array, features: Features) -> StandardErrors:
+    covariance = refined_covariance(MIXTURE, radius, deviations, N, features)
+    return StandardErrors.from_local(MIXTURE.weights, MIXTURE.cholesky, covariance)
+
+
 def test_without_noise_and_cut_they_are_those_of_maximum_likelihood() -> None:
     """Moments by responsibilities are the scores, so nothing is lost: Fisher's information."""
     rows, mass = points_of(MIXTURE)
@@ -30,15 +36,15 @@ def test_without_noise_and_cut_they_are_those_of_maximum_likelihood() -> None:
     least = np.asarray(np.linalg.inv(fisher), dtype=np.float64)
     likelihood = StandardErrors.from_local(MIXTURE.weights, MIXTURE.cholesky, least)
     for features in (cut_features, winsorised_features):
-        found = refined_errors(MIXTURE, 50.0, SILENT + 1e-9, N, features)
+        found = refined_errors(50.0, SILENT + 1e-9, features)
         for name in ("weights", "means", "covariances"):
             assert getattr(found, name) == pytest.approx(getattr(likelihood, name), rel=1e-2)
 
 
 def test_noise_and_cutting_only_add() -> None:
-    best = refined_errors(MIXTURE, 50.0, SILENT + 1e-9, N, cut_features)
-    cut = refined_errors(MIXTURE, 2.5, SILENT + 1e-9, N, cut_features)
-    noisy = refined_errors(MIXTURE, 2.5, SILENT + 0.01, N, cut_features)
+    best = refined_errors(50.0, SILENT + 1e-9, cut_features)
+    cut = refined_errors(2.5, SILENT + 1e-9, cut_features)
+    noisy = refined_errors(2.5, SILENT + 0.01, cut_features)
     for name in ("weights", "means", "covariances"):
         assert (getattr(best, name) <= getattr(cut, name) * (1 + 1e-6)).all()
         assert (getattr(cut, name) < getattr(noisy, name)).all()
@@ -48,7 +54,7 @@ def test_solutions_scatter_as_they_say() -> None:
     """Moments drawn from their law, solved for: errors in units of the stated ones are normal."""
     deviations = np.array([0.002, 0.004, 0.004, 0.01, 0.01, 0.01])
     law = moment_law(MIXTURE, 3.0, deviations, N, winsorised_features)
-    errors = refined_errors(MIXTURE, 3.0, deviations, N, winsorised_features)
+    errors = refined_errors(3.0, deviations, winsorised_features)
     mean = law.mass @ law.features
     rng = np.random.default_rng(1)
     scaled = []

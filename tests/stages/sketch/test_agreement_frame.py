@@ -21,7 +21,7 @@ from privgmm.stages.stage import Bottom, Drawn, StageView, Work
 STAGE = FrameAgreement(
     n_components=1,
     n_features=2,
-    alpha=1.0,
+    mask_accuracy=1.0,
     beta=0.1,
     test=AgreementTest(60, 4.0, 2.0, 8, 31, 40, 40),
     eta=0.1,

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from privgmm.arrays import Array, IntArray
+from privgmm.data.engines import Step
 from privgmm.data.people import ArrayPeople
 from privgmm.distances.parameters import dist_gmm
+from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import NoiseSource, SeededNoise, noise_source
+from privgmm.releases import release
 from privgmm.stages.sketch import finish
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish, takes_rich_route
@@ -323,3 +326,14 @@ def test_an_open_number_of_components_where_no_mixture_explains_the_rows() -> No
     assert found.misfit > 5
     assert found.mixture.n_components == found.choice.n_components == 2
     assert found.sketch.rich is not None
+
+
+def test_fitting_many_components_shows_progress() -> None:
+    rows = np.random.default_rng(0).normal(size=(3_000, 2))
+    plan = best_plan(3_000, epsilon=2.0, delta=1e-6, n_components=4, n_features=2)
+    seen: list[Step] = []
+    release(rows, plan, rng=0, watch=seen.append)
+    fitted = [step for step in seen if step.unit == "components"]
+    assert [(step.what, step.done, step.total) for step in fitted] == [
+        ("fitting the sketch", k, 4) for k in (1, 2, 3, 4)
+    ]

@@ -19,12 +19,14 @@ from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.gaussian_account import gaussian_delta
 from privgmm.privacy.noise import DiscreteGaussian, NoiseSource, SecureNoise, noise_source
 from privgmm.stages.form import Form
+from privgmm.stages.recorded import STEPS
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import (
     ZERO_BIN,
     Histogram,
     HistogramFrame,
     HistogramFrameView,
+    ValueCounts,
     histogram_radius,
     pair_bins,
     place_bins,
@@ -242,6 +244,10 @@ class Recorder:
     def seed(self) -> int:
         self.calls.append(("seed", None))
         return self.inner.seed()
+
+    def key(self) -> bytes:
+        self.calls.append(("key", None))
+        return self.inner.key()
 
 
 def test_all_noise_is_discrete() -> None:
@@ -483,3 +489,89 @@ def test_rows_must_fit_the_plan() -> None:
         drawn(frame_for(1000, 3), np.zeros((10, 2)), 0)
     with pytest.raises(InvalidInput, match="two rows"):
         drawn(frame_for(1000, 2), np.zeros((1, 2)), 0)
+
+
+# ------------------------------------------------------------------------------ values and grids
+
+
+def with_values(n: int, d: int, sigma: float = 30.0) -> HistogramFrame:
+    """Add the counts of values as they are planned."""
+    miss = 1e-6 / n
+    threshold = 1 + DiscreteGaussian(sigma).upper_point(miss)
+    return dataclasses.replace(frame_for(n, d), values=ValueCounts(sigma, threshold, 50.0))
+
+
+def test_counts_of_values_are_priced_with_the_others() -> None:
+    plain, stage = frame_for(4000, 3), with_values(4000, 3)
+    before, after = plain.price(), stage.price()
+    assert len(after.curves) == len(before.curves) + 2 * 3
+    added = after.mu_squared - before.mu_squared
+    assert added == pytest.approx(3 * (2 / (30.0**2 - 3) + 2 / (50.0**2 - 3)))
+    law, values = DiscreteGaussian(30.0), stage.values
+    assert values is not None
+    lone = law.survival(values.threshold) + law.survival(values.threshold - 1)
+    assert after.shortfall == pytest.approx(before.shortfall + 3 * lone, rel=1e-12)
+    # no noise is drawn that is not priced
+    recorder = Recorder(noise_source(0), [])
+    rows = np.random.default_rng(0).standard_normal((4000, 3))
+    drawn(stage, rows, 0, source=recorder)
+    sizes = [detail for kind, detail in recorder.calls if kind == "discrete"]
+    assert [size for size in sizes if size[0] == 50.0] == [(50.0, len(STEPS) + 2)] * 3
+    assert [size for size in sizes if size[0] == 30.0] == [(30.0, 4000)] * 3
+
+
+def test_values_that_many_rows_share_are_named_with_their_shares() -> None:
+    n = 8000
+    rng = np.random.default_rng(4)
+    for scale, offset in ((1.0, 0.0), (2.0**-30, 0.0), (2.0**60, -1.0), (1.0, 1e9)):
+        rows = rng.standard_normal((n, 2)) * scale + offset
+        heap = rng.random(n) < 0.6
+        rows[heap, 0] = offset
+        facts = drawn(with_values(n, 2), rows, 1).facts
+        (atom,) = facts["atoms"]
+        assert (atom.column, atom.value) == (0, offset)
+        assert atom.share == pytest.approx(heap.mean(), abs=0.02)
+        assert facts["steps"] == (None, None) or offset
+
+
+def test_smooth_tables_show_no_value() -> None:
+    stage = with_values(2000, 1)
+    law, values = DiscreteGaussian(30.0), stage.values
+    assert values is not None
+    # of all values together, each of which occurs once
+    assert 2000 * law.survival(values.threshold - 1) <= 1e-6
+    for seed in range(1000):
+        column = np.random.default_rng(seed).standard_normal(2000)
+        assert values.found(0, column, noise_source(seed)) == ([], None)
+
+
+def test_whole_numbers_are_found() -> None:
+    rng = np.random.default_rng(5)
+    rows = np.stack(
+        [rng.poisson(3.0, 6000), np.round(rng.normal(0, 9, 6000), 1), rng.normal(size=6000)], axis=1
+    )
+    facts = drawn(with_values(6000, 3), rows, 2).facts
+    assert facts["steps"] == (1.0, 0.1, None)
+    assert {atom.column for atom in facts["atoms"]} == {0}
+
+
+def test_a_stage_with_values_reads_itself_back() -> None:
+    stage = with_values(4000, 2)
+    data = json.loads(json.dumps(stage.to_dict()))["histogram_frame"]
+    assert HistogramFrame.from_form(Form(data, "frame")) == stage
+    for broken in ({"sigma": 0.0}, {"threshold": 1}, {"grid_sigma": -1.0}):
+        with pytest.raises(InvalidInput):
+            HistogramFrame.from_form(
+                Form({**data, "values": {**data["values"], **broken}}, "frame")
+            )
+
+
+def test_a_part_of_many_rows_is_taken_by_position() -> None:
+    stage = dataclasses.replace(frame_for(1000, 1), most_units=1000)
+    assert (stage.units_of(500), stage.units_of(9000)) == (500, 1000)
+    rows = np.arange(9000.0)[:, None]
+    first = stage.prepare(Work(ArrayPeople.of(rows), noise_source(3)), None)
+    other = stage.prepare(Work(ArrayPeople.of(rows**2), noise_source(3)), None)
+    assert len(first.chosen) == 1000
+    assert np.unique(first.chosen).size == 1000
+    assert np.array_equal(first.chosen**2, other.chosen)

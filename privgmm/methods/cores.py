@@ -32,7 +32,7 @@ __all__ = [
     "averaged",
     "best_cores",
     "component_gap",
-    "second_order_cost",
+    "second_order_costs",
     "upper_point",
 ]
 
@@ -71,10 +71,17 @@ def upper_point(sigma: float, delta: float) -> int:
     return DiscreteGaussian(sigma).upper_point(delta)
 
 
-def second_order_cost(core: Core, gamma: float, *, k: int, d: int, eta: float) -> float:
-    """Approximate the Rényi curve of test and mask per order, to second order in gamma."""
-    mask = gamma**2 * (1 / (8 * eta**2) + (d + 1) / 4)
-    return 1 / (2 * core.test.sigma**2) + k * mask
+def second_order_costs(
+    cores: Sequence[Core], inflation: float, *, k: int, d: int, eta: float
+) -> Array:
+    """Approximate the Rényi curves of tests and masks per order, to second order in gamma.
+
+    Fits scatter `inflation` times as widely as the cores are made for.
+    """
+    sigmas, radii, moves = np.array([(core.test.sigma, core.radius, core.move) for core in cores]).T
+    gammas = 2 * inflation * radii * moves
+    mask = gammas**2 * (1 / (8 * eta**2) + (d + 1) / 4)
+    return np.asarray(1 / (2 * sigmas**2) + k * mask)
 
 
 def best_cores(
@@ -118,9 +125,9 @@ def best_cores(
     with np.errstate(divide="ignore", invalid="ignore"):
         moves = (1 + (t - cores) / (full - member + 1)) / cores
     moves = np.where(good, moves, np.inf)
+    least_moves = moves.argmin(axis=1).tolist()
     found: list[tuple[AgreementTest, float] | None] = []
-    for row, (sigma, theta) in enumerate(zip(sigmas, thetas, strict=True)):
-        i = int(np.argmin(moves[row]))
+    for row, (sigma, theta, i) in enumerate(zip(sigmas, thetas, least_moves, strict=True)):
         if not good[row, i]:
             found.append(None)
             continue
@@ -142,7 +149,7 @@ def averaged(
     request: PlanRequest,
     test: AgreementTest,
     *,
-    alpha: float,
+    mask_accuracy: float,
     radius: float | None = None,
     largest_radius: float = LARGEST_RADIUS,
 ) -> AveragedAgreement:
@@ -151,7 +158,7 @@ def averaged(
     A given `radius` is used as it is; the plan's price then says whether the budget allows it.
     """
     k, d = request.n_components, request.n_features
-    eta = lifted_eta(d, alpha, request.beta / k)
+    eta = lifted_eta(d, mask_accuracy, request.beta / k)
     fixed = gaussian_curve(test.sigma)
     move = core_sensitivity(test)
     mask = LiftedSpace(eta)
@@ -167,7 +174,7 @@ def averaged(
     return AveragedAgreement(
         n_components=k,
         n_features=d,
-        alpha=alpha,
+        mask_accuracy=mask_accuracy,
         beta=request.beta,
         test=dataclasses.replace(test, radius=tau),
         eta=eta,

@@ -14,21 +14,25 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from privgmm.covariance_structures import DEFAULT as FULL
 from privgmm.errors import InvalidInput, MethodName
 from privgmm.methods import registry
 from privgmm.methods.chances import agreement_chance
 from privgmm.methods.plan import Plan
-from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.methods.request import PlanRequest
 from privgmm.methods.searching import (
     first_step,
-    first_step_near,
     round_number,
     rounded_up,
     step_above,
     step_below,
 )
+from privgmm.methods.typical import expected_mixture
+from privgmm.methods.usefulness import USUAL_ALPHA, USUAL_BETA, Usefulness
 from privgmm.mixture import Mixture
+from privgmm.stages.accuracy import ExpectedError, error_law
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.form import Form
 from privgmm.stages.stage import Stage
@@ -38,10 +42,18 @@ __all__ = ["PASS", "Look", "Method", "Outlook", "Prospect"]
 PASS = 0.95
 """Chance of a release that "enough rows" means; by convention 95 %."""
 
+OTHER_NUMBER = (
+    "The mixture behind the rows has another number of components, so no release can be near it."
+)
+"""Why an `Outlook` knows no error."""
 _DEFAULT_BLOCKS = 400
 """Blocks at epsilon 1 where none are asked for; a rule of thumb: the noisy test then has room."""
-_LEAST_ALPHA = 1e-9
-"""Smallest alpha searched: no table has the rows for it."""
+_LEAST_MASK = 1e-9
+"""Smallest mask accuracy searched: no table has the rows for it."""
+_MOST_MASKS, _MASK_MARGIN = 8, 2e-4
+"""Choice: masks tried, and by how much the rows they need may stay below those at hand."""
+_WORKED_OUT = 4
+"""Errors computed along a curve, by convention: they follow a power of the rows."""
 _COARSEST = 1.2
 """Factor above the steps of any method's grid of rows: 1.15 for `sketch`, 1.1 for `lifted`."""
 
@@ -66,22 +78,38 @@ class Prospect:
     epsilon : float
     pass_probability : float
         The chance of a release.
-    error : float
-        What the method promises or expects: see `Method.error_is_promised`.
+    expected_error : ExpectedError or None
+        Law of the distance dist_GMM to the truth; None where nothing is released.
     plan : Plan or None
         None where the method has no plan for this number of rows.
-    error_band : (float, float)
-        Where an error is expected: the median error of many releases should lie between these.
-        (0, infinity) where nothing is said.
     """
 
     method: str
     n_rows: float
     epsilon: float
     pass_probability: float
-    error: float
+    expected_error: ExpectedError | None
     plan: Plan | None
-    error_band: tuple[float, float] = (0.0, math.inf)
+
+    @property
+    def error(self) -> float:
+        """Return the median error; infinite where nothing is released."""
+        return math.inf if self.expected_error is None else self.expected_error.value
+
+    def usefulness(self, alpha: float = USUAL_ALPHA, beta: float = USUAL_BETA) -> Usefulness:
+        """Say whether it will be useful, less accurate than asked, or refused."""
+        return Usefulness(
+            chance=self.pass_probability,
+            expected_error=self.expected_error,
+            alpha=alpha,
+            beta=beta,
+        )
+
+    def accuracy(self, beta: float = USUAL_BETA) -> float:
+        """Find the smallest alpha that it is within, but for chance beta; infinite if refused."""
+        if self.expected_error is None or self.pass_probability < 1 - beta:
+            return math.inf
+        return self.expected_error.at((1 - beta) / self.pass_probability)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,24 +120,35 @@ class Outlook:
     ----------
     chance : float
         Chance of a release, between 0 and 1.
-    error : float or None
-        What the method promises or expects, see `Method.error_is_promised`; None where the mixture
-        has another number of components than is fitted.
-    error_band : (float, float)
-        The median error of many releases should lie between these; (0, infinity) where nothing is
-        said.
+    expected_error : ExpectedError or None
+        Law of the distance dist_GMM to the truth; None where the mixture has another number of
+        components than is fitted.
     """
 
     chance: float
-    error: float | None
-    error_band: tuple[float, float] = (0.0, math.inf)
+    expected_error: ExpectedError | None
+
+    @property
+    def error(self) -> float | None:
+        """Return the median error; None where none is forecast."""
+        return None if self.expected_error is None else self.expected_error.value
+
+    def usefulness(self, alpha: float = USUAL_ALPHA, beta: float = USUAL_BETA) -> Usefulness:
+        """Say whether it will be useful, less accurate than asked, or refused."""
+        return Usefulness(
+            chance=self.chance,
+            expected_error=self.expected_error,
+            alpha=alpha,
+            beta=beta,
+            concerns=(OTHER_NUMBER,) * (self.expected_error is None and self.chance > 0),
+        )
 
 
 class Method(abc.ABC):
     """Learn a mixture under differential privacy, in one way of several.
 
-    The answers to what-if questions here suit methods whose error is the alpha they promise and
-    whose rows follow from their plan. Other methods override them.
+    The answers to what-if questions here suit methods that publish what blocks agreed on, masked,
+    so that their rows and their error follow from the mask. Other methods override them.
     """
 
     name: ClassVar[str]
@@ -119,11 +158,10 @@ class Method(abc.ABC):
     sentence: ClassVar[str]
     """What it does, to follow its title; no capital, no full stop."""
     look: ClassVar[Look]
-    largest_alpha: ClassVar[float] = 1.0
-    """Accuracies beyond this are not offered; Algorithm 2 is proved up to one."""
-    error_is_promised: ClassVar[bool] = True
-    """True: its error is alpha itself. False: its error is a forecast, the median over releases of
-    the length of (weight, mean, covariance error) of the worst component."""
+    largest_mask_accuracy: ClassVar[float] = 1.0
+    """Masks beyond this are not offered; Algorithm 2 is proved up to one."""
+    most_components: ClassVar[float] = math.inf
+    """Components that plans are made for at most; measured for 1,000: half a second."""
     plans_only_for_enough: ClassVar[bool] = False
     """Whether its automatic plan exists only where the rows are expected to pass it."""
     spends_less: ClassVar[str] = ""
@@ -135,16 +173,21 @@ class Method(abc.ABC):
 
     # ----------------------------------------------------------------------------- planning
 
-    @abc.abstractmethod
     def automatic(self, request: PlanRequest) -> Plan:
-        """Make the plan of least expected error; alpha and blocks stay as they are set.
+        """Make the plan of least expected error; mask and blocks stay as they are set.
 
-        Raises `InvalidInput` if there is none.
+        Here that is the plan of the finest mask that the rows are expected to pass. If they pass
+        none, it is the plan that asks for the fewest rows. Raises `InvalidInput` if there is none.
         """
+        self.check(request)
+        mask = request.mask_accuracy
+        if mask is None and request.n_rows is not None:
+            mask = self.finest_mask(request)
+        return self.plan_at(request.but(mask_accuracy=mask))
 
     @abc.abstractmethod
     def calibrated(self, request: PlanRequest) -> Plan:
-        """Make the plan with the request's own alpha and blocks, expected to release or not."""
+        """Make the plan with the request's own mask and blocks, expected to release or not."""
 
     @abc.abstractmethod
     def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
@@ -156,12 +199,21 @@ class Method(abc.ABC):
 
     def check(self, request: PlanRequest) -> None:
         """Raise `InvalidInput` if the method cannot be asked this at all."""
-        if request.alpha is not None and request.alpha > self.largest_alpha:
+        mask = request.mask_accuracy
+        if mask is not None and mask > self.largest_mask_accuracy:
             raise InvalidInput(
                 "must be at most {most} for {method_is}",
-                argument="alpha",
-                value=request.alpha,
-                facts={"most": self.largest_alpha, "method_is": MethodName(self.name)},
+                argument="mask_accuracy",
+                value=mask,
+                facts={"most": self.largest_mask_accuracy, "method_is": MethodName(self.name)},
+            )
+        if request.n_components > self.most_components:
+            raise InvalidInput(
+                "must be at most {most} for {method_is}",
+                argument="n_components",
+                value=request.n_components,
+                remedy="its plans are found by simulating blocks of all components; ask for fewer",
+                facts={"most": self.most_components, "method_is": MethodName(self.name)},
             )
         if self.publishes_sketch:
             return
@@ -186,12 +238,13 @@ class Method(abc.ABC):
     # ------------------------------------------------------------------------------ what if
 
     def plan_at(self, request: PlanRequest) -> Plan:
-        """Make the plan at the request's alpha that asks for the fewest rows."""
-        return _plan_at(self, request.but(n_rows=None, alpha=request.alpha or DEFAULT_ALPHA))
+        """Make the plan at the request's mask that asks for the fewest rows; the widest if none."""
+        mask = request.mask_accuracy or self.largest_mask_accuracy
+        return _plan_at(self, request.but(n_rows=None, alpha=None, mask_accuracy=mask))
 
     def cheapest(self, request: PlanRequest) -> Plan:
         """Find the plan of `plan_at`: of the numbers of blocks worth trying, the best."""
-        return self.automatic(request)
+        return self.calibrated(request)
 
     def rows_for(self, request: PlanRequest) -> float:
         """Find the rows at which it releases in 95 % of runs; infinite if it never does."""
@@ -234,50 +287,102 @@ class Method(abc.ABC):
             return self.feasible(request)
         return self.feasible(request.but(n_rows=math.floor(round_number(step_below(request.rows)))))
 
-    def alpha_for(self, request: PlanRequest) -> float:
-        """Find the smallest alpha that the request's rows can promise; infinite if none."""
-        n = request.rows
-        if self.rows_for(request.but(alpha=self.largest_alpha)) > n:
-            return math.inf
-        # a guess to begin with: rows fall about like 1 / alpha^2
-        alpha = self.largest_alpha
-        for _ in range(2):
-            needed = self.rows_for(request.but(alpha=alpha))
-            alpha = min(self.largest_alpha, max(_LEAST_ALPHA, alpha * math.sqrt(needed / n)))
+    def finest_mask(self, request: PlanRequest) -> float | None:
+        """Find the smallest mask accuracy that the request's rows pass; None if none does.
 
-        def holds(step: int) -> bool:
-            return self.rows_for(request.but(alpha=round_number(step))) <= n
+        To a few parts in ten thousand, on the side that passes.
+        """
+        n, largest = request.rows, self.largest_mask_accuracy
 
-        most = step_below(self.largest_alpha)
-        guess = min(step_above(alpha), most)
-        found = first_step_near(guess, step_above(_LEAST_ALPHA), most, holds)
-        return math.inf if found is None else round_number(found)
+        def needed(mask: float) -> float:
+            return self.plan_at(request.but(mask_accuracy=mask)).rows_needed(PASS)
 
-    def error_for(self, request: PlanRequest) -> float:
-        """Forecast the error at the request's rows: what it promises, or what to expect."""
-        return self.alpha_for(request)
+        try:
+            rows = needed(largest)
+        except InvalidInput:
+            # no number of blocks passes within a budget this small
+            return None
+        if rows > n:
+            return None
+        mask, power = largest, -2.0
+        for _ in range(_MOST_MASKS):
+            # rows fall about like the inverse square of the mask; aim slightly inside
+            finer = mask * (n / rows * (1 - _MASK_MARGIN)) ** (1 / power)
+            finer = min(largest, max(finer, _LEAST_MASK))
+            fewer = needed(finer)
+            if fewer != rows and finer != mask:
+                power = math.log(fewer / rows) / math.log(finer / mask)
+            mask, rows = finer, fewer
+            if mask == _LEAST_MASK or n * (1 - 3 * _MASK_MARGIN) <= rows <= n:
+                break
+        return mask if rows <= n else min(largest, mask * (rows / n) ** (1 / -power) * 1.001)
 
     def prospect(self, request: PlanRequest) -> Prospect:
         """Forecast chance and error of a release at the request's rows."""
-        return self.along_rows(request, [request.rows])[0]
+        n, mixture, plan = request.rows, expected_mixture(request), self.automatic(request)
+        chance, error = self.chance(plan, mixture, n), self.expected_error(plan, mixture, n)
+        return Prospect(self.name, n, request.epsilon, chance, error, plan)
 
     def along_rows(
         self,
         request: PlanRequest,
         rows: Sequence[float],
         *,
-        enough: float | None = None,  # noqa: ARG002 - these plans do not depend on n
+        enough: float | None = None,  # noqa: ARG002 - the widest mask says how many are enough
     ) -> tuple[Prospect, ...]:
-        """Forecast chances and errors at many numbers of rows, from one search for a plan.
+        """Forecast chances and errors at many numbers of rows; some errors are interpolated.
 
         `enough` may name rows known to be enough, to plan for; by default the fewest.
         """
-        plan = self.plan_at(request)
-        alpha = request.alpha or DEFAULT_ALPHA
-        return tuple(
-            Prospect(self.name, n, request.epsilon, plan.pass_probability(n), alpha, plan)
+        mixture = expected_mixture(request)
+
+        def seen(n: float, plan: Plan) -> Prospect:
+            chance, error = self.chance(plan, mixture, n), self.expected_error(plan, mixture, n)
+            return Prospect(self.name, n, request.epsilon, chance, error, plan)
+
+        widest = self.plan_at(request)
+        many = sorted({n for n in rows if n >= widest.rows_needed(PASS)})
+        few = many[:: max(1, math.ceil(len(many) / _WORKED_OUT))] + many[-1:]
+        known = {n: seen(n, self.automatic(request.but(n_rows=math.floor(n)))) for n in few}
+        found = [
+            known.get(n) or (self._between(n, known) if n in many else seen(n, widest))
             for n in rows
-        )
+        ]
+        return tuple(found)
+
+    def _between(self, n: float, known: dict[float, Prospect]) -> Prospect:
+        """Interpolate between forecasts: masks, and so errors, follow powers of the rows."""
+        logs, seen = np.log(list(known)), list(known.values())
+        laws = [one.expected_error for one in seen if one.expected_error is not None]
+        quantiles = np.log([law.quantiles for law in laws]).T
+        between = [np.interp(math.log(n), logs, column) for column in quantiles]
+        chance = float(np.interp(math.log(n), logs, [one.pass_probability for one in seen]))
+        law = ExpectedError(tuple(np.exp(np.minimum(between, 0.0)).tolist()))
+        return Prospect(self.name, n, seen[0].epsilon, chance, law, None)
+
+    def chance(
+        self,
+        plan: Plan,
+        mixture: Mixture,  # noqa: ARG002 - components are taken to be well separated
+        n_rows: float,
+    ) -> float:
+        """Forecast, quickly, the chance that a plan of this method releases."""
+        return plan.pass_probability(n_rows)
+
+    def expected_error(self, plan: Plan, mixture: Mixture, n_rows: float) -> ExpectedError:
+        """Forecast the law of dist_GMM of what a plan of this method releases.
+
+        Methods that do more than mask what blocks agree on override this.
+
+        Parameters
+        ----------
+        plan : Plan
+        mixture : Mixture
+            Where the rows come from, of as many components as are released.
+        n_rows : float
+            Rows, or persons.
+        """
+        return error_law(plan.stage(Agreement).error_covariance(mixture, n_rows), mixture.weights)
 
     def outlook(
         self, plan: Plan, mixture: Mixture, n_rows: int, *, learner: str | None = None
@@ -302,17 +407,7 @@ class Method(abc.ABC):
         )
         if mixture.n_components != plan.n_components:
             return Outlook(chance, None)
-        return Outlook(chance, *self._error_at(plan, mixture, n_rows))
-
-    def _error_at(
-        self,
-        plan: Plan,
-        mixture: Mixture,  # noqa: ARG002 - a promise holds for any
-        n_rows: int,  # noqa: ARG002
-    ) -> tuple[float, tuple[float, float]]:
-        """Forecast the error of releases at a mixture of as many components, and its band."""
-        alpha = plan.stage(Agreement).alpha
-        return alpha, (0.0, alpha)
+        return Outlook(chance, self.expected_error(plan, mixture, n_rows))
 
     # -------------------------------------------------------------------------------- audit
 

@@ -9,7 +9,7 @@ from privgmm.methods import registry
 from privgmm.methods.calibration import for_curves
 from privgmm.methods.method import Look, Method
 from privgmm.methods.plan import Plan, checked
-from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.methods.request import DEFAULT_MASK_ACCURACY, PlanRequest
 from privgmm.stages.agreement import lemmas
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.paper_space import PaperSpace
@@ -20,8 +20,9 @@ from privgmm.stages.stage import Stage
 
 __all__ = ["PaperMethod"]
 
-_LARGEST_SPEND = 2 * math.log(2) / 3
-"""Lemma 5.1 needs epsilon < ln(2)/3 inside, so Theorem 2.3 never spends more than twice that."""
+_LARGEST_SPEND = 2 * math.log(2) / 3 * (1 - 1e-12)
+"""Lemma 5.1 needs epsilon < ln(2)/3 inside, so Theorem 2.3 spends less than twice that. The
+factor is far more than the rounding of the logarithm."""
 
 
 class PaperMethod(Method):
@@ -30,16 +31,13 @@ class PaperMethod(Method):
     name: ClassVar[str] = "paper"
     title: ClassVar[str] = "Paper"
     sentence: ClassVar[str] = "Algorithms 1 and 2 with the paper's own constants"
+    most_components: ClassVar[float] = 1000
     look: ClassVar[Look] = Look("#808088", "dashdot", 3.0)
     spends_less: ClassVar[str] = (
         f"It never uses more than ε = {_LARGEST_SPEND:.4f}, however much it is given: the proof in "
         "the paper (Lemma 5.1) holds only for small ε. It is charged what it uses. So a larger ε "
         "costs no more and helps no more."
     )
-
-    def automatic(self, request: PlanRequest) -> Plan:
-        """Make the plan at the request's alpha; the number of rows plays no part in it."""
-        return self.calibrated(request.but(alpha=request.alpha or DEFAULT_ALPHA))
 
     def calibrated(self, request: PlanRequest) -> Plan:
         """Write out every constant of Theorem 6.2.
@@ -48,7 +46,7 @@ class PaperMethod(Method):
         """
         self.check(request)
         budget, k, d = request.budget, request.n_components, request.n_features
-        alpha = request.alpha or DEFAULT_ALPHA
+        alpha = request.mask_accuracy or DEFAULT_MASK_ACCURACY
         e = min(budget.epsilon / 2, _LARGEST_SPEND / 2)
         # slightly less, so that rounding in the last place does not cost more than the budget
         dl = for_curves(budget, misrounding_chance(k, d)).delta * (1 - 1e-12) / (4 * math.exp(e))
@@ -70,7 +68,7 @@ class PaperMethod(Method):
         stage = PaperAgreement(
             n_components=k,
             n_features=d,
-            alpha=alpha,
+            mask_accuracy=alpha,
             beta=request.beta,
             test=PopulousTest(blocks, tau, e, dl),
             space=space,
@@ -94,7 +92,12 @@ class PaperMethod(Method):
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:  # noqa: ARG002 - one is enough
         """List one plan of few blocks and a generous delta, so that changed blocks show."""
         request = PlanRequest(
-            n_components=2, n_features=1, delta=1e-2, alpha=1.0, n_blocks=31, method=self.name
+            n_components=2,
+            n_features=1,
+            delta=1e-2,
+            mask_accuracy=1.0,
+            n_blocks=31,
+            method=self.name,
         )
         return (self.calibrated(request),)
 

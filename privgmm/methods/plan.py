@@ -12,16 +12,20 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from privgmm.arrays import whole_number
 from privgmm.budget import Budget, Unit, guess_in_words
 from privgmm.errors import InvalidInput, PrivGMMError, Problem
-from privgmm.html import plan_html
 from privgmm.learners.learner import Learner
 from privgmm.learners.registry import learner_for
 from privgmm.methods import registry
 from privgmm.methods.request import PlanRequest
+from privgmm.methods.typical import expected_mixture
+from privgmm.methods.usefulness import USUAL_BETA, Usefulness
 from privgmm.privacy.composition import Spend, price_of, told_apart
 from privgmm.privacy.curves import RenyiCurve
 from privgmm.privacy.guessing import Tradeoff
+from privgmm.showing.html import plan_html
+from privgmm.stages.accuracy import ExpectedError
 from privgmm.stages.form import Form
 from privgmm.stages.stage import Stage
 
@@ -30,7 +34,7 @@ __all__ = ["Plan", "checked"]
 S = TypeVar("S", bound=Stage)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Plan:
     """Hold everything a release needs to know, none of it from the data.
 
@@ -191,7 +195,65 @@ class Plan:
         """Say why the plan cannot run on this number of rows or persons; None if it can."""
         return next(filter(None, (stage.shortage(n_units, unit) for stage in self.stages)), None)
 
+    def answering(self, request: PlanRequest) -> Plan:
+        """Return this plan as the answer to another request: a search tries variations of one."""
+        return dataclasses.replace(self, request=request)
+
     # ----------------------------------------------------------------------- what to expect
+
+    def expected_error(self, n_rows: int | None = None) -> ExpectedError:
+        """Forecast, without any data, how far a release is from the truth, in dist_GMM.
+
+        The forecast is for the mixture that the request expects, or a typical one of the
+        separation that it states (4 standard deviations where it states none).
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            Rows, or persons; by default those of the request.
+        """
+        n = self._rows(n_rows)
+        return registry.get(self.method).expected_error(self, expected_mixture(self.request), n)
+
+    def meets(self, alpha: float, beta: float = USUAL_BETA, *, n_rows: int | None = None) -> bool:
+        """Check whether a release within alpha of the truth is expected, but for chance beta.
+
+        In dist_GMM (Definition 1.4); a refusal counts as a miss. `expected_error` says for which
+        rows this is.
+        """
+        return self.usefulness(alpha, beta, n_rows=n_rows).is_useful
+
+    def usefulness(
+        self,
+        alpha: float | None = None,
+        beta: float | None = None,
+        *,
+        n_rows: int | None = None,
+    ) -> Usefulness:
+        """Forecast whether a release will be useful, less accurate than asked, or refused.
+
+        This is what every door shows before a release. `Release.usefulness` is its counterpart
+        afterwards.
+
+        Parameters
+        ----------
+        alpha, beta : float, optional
+            The release is to be within alpha of the truth in dist_GMM, but for chance beta. By
+            default those of the request, or 0.2 where it asks for no alpha.
+        n_rows : int, optional
+            Rows, or persons; by default those of the request.
+        """
+        n = self._rows(n_rows)
+        chance = registry.get(self.method).chance(self, expected_mixture(self.request), n)
+        return Usefulness(
+            chance=chance,
+            expected_error=self.expected_error(n),
+            alpha=self.request.alpha_or_usual if alpha is None else alpha,
+            beta=self.request.beta if beta is None else beta,
+        )
+
+    def _rows(self, n_rows: int | None) -> int:
+        return self.request.rows if n_rows is None else whole_number(n_rows, "n_rows", 1)
 
     def rows_needed(self, pass_probability: float = 0.95) -> float:
         """Estimate, without any data, the rows at which it releases with this probability.
@@ -212,11 +274,13 @@ class Plan:
         blocks = "".join(
             f"{stage.n_blocks} blocks, " for stage in self.stages if stage.n_blocks is not None
         )
+        # exp of more is beyond the largest float
+        odds = f" = {math.exp(spent.epsilon):.3g}" if spent.epsilon < 700 else ""
         lines = [
             f"Method {self.method}: {blocks}{self.components_in_words()} in "
             f"{self.n_features} dimension{'s' * (self.n_features > 1)}.",
             f"Replacing any one row changes the odds of any outcome by at most a factor "
-            f"exp({spent.epsilon:.4g}) = {math.exp(spent.epsilon):.3g}, except with probability "
+            f"exp({spent.epsilon:.4g}){odds}, except with probability "
             f"{spent.delta:.3g}.",
             f"What this plan draws is better than that: {self.attacker()}."
             if self.ceiling < spent.guess_ceiling
@@ -266,6 +330,9 @@ class Plan:
             n_features=form.whole("n_features", 1),
         )
         return cls(request, method.read(form, request))
+
+    def __repr__(self) -> str:
+        return self.explain()
 
     def _repr_html_(self) -> str:
         return plan_html(self)

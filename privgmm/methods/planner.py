@@ -16,11 +16,12 @@ from privgmm.methods.calibration import no_plan
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
 from privgmm.methods.searching import as_text, rounded_up
+from privgmm.methods.usefulness import USUAL_BETA, Usefulness
 from privgmm.methods.what_if import MOST_EPSILON, epsilon_for, feasible, rows_for
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.sketch.choice import MOST_OFFERED
 
-__all__ = ["Answer", "best_plan", "calibrate", "is_hopeful", "plan_for"]
+__all__ = ["Answer", "best_plan", "calibrate", "is_hopeful", "plan_for", "usefulness_for"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Answer:
 def plan_for(request: PlanRequest) -> Answer:
     """Make the plan that a request asks for.
 
-    What the request leaves open (alpha, blocks) the method chooses for the rows at hand. If no
+    What the request leaves open (mask, blocks) the method chooses for the rows at hand. If no
     choice is expected to release, a request that leaves everything open gets an error; one that
     sets a knob gets the method's usual value for the other, and a statement of the shortage. With
     both knobs set the plan is made as asked.
@@ -52,7 +53,7 @@ def plan_for(request: PlanRequest) -> Answer:
     method = registry.get(request.method)
     method.check(request)
     if request.by_hand:
-        plan = _answering(request, method.calibrated(request))
+        plan = method.calibrated(request).answering(request)
         return Answer(plan, _cannot_run(plan, request))
     enough = method.plans_only_for_enough
     if not is_hopeful(request):
@@ -68,10 +69,34 @@ def plan_for(request: PlanRequest) -> Answer:
             )
             raise InvalidInput(more) from problem
         plan, enough = method.calibrated(request), False
-    plan = _answering(request, plan)
+    plan = plan.answering(request)
     shortage = None if enough else _too_few(plan, request)
     # the rows that it takes say more than the fewest on which it can run at all
     return Answer(plan, shortage or _cannot_run(plan, request))
+
+
+def usefulness_for(
+    request: PlanRequest, alpha: float | None = None, beta: float | None = None
+) -> Usefulness:
+    """Forecast whether the release that a request asks for will be useful, or why it is refused.
+
+    Unlike `plan_for` it also answers where there is no plan, and then `plan_for` says what would
+    help. Each alpha that follows for the same request is quick.
+    """
+    try:
+        plan = plan_for(request).plan if is_hopeful(request) else None
+    except InvalidInput:
+        plan = None
+    if plan is None:
+        why = f"There are too few {request.units} for any plan at this budget."
+        return Usefulness(
+            chance=0.0,
+            expected_error=None,
+            alpha=request.alpha_or_usual if alpha is None else alpha,
+            beta=request.beta if beta is None else beta,
+            concerns=(why,),
+        )
+    return plan.usefulness(alpha, beta)
 
 
 def is_hopeful(request: PlanRequest) -> bool:
@@ -81,12 +106,7 @@ def is_hopeful(request: PlanRequest) -> bool:
     """
     if not (request.automatic and registry.get(request.method).plans_only_for_enough):
         return True
-    return feasible(request)
-
-
-def _answering(request: PlanRequest, plan: Plan) -> Plan:
-    """Put the request into its plan as it was asked: a search tries variations of it."""
-    return dataclasses.replace(plan, request=request)
+    return feasible(request.but(alpha=None))
 
 
 def _cannot_run(plan: Plan, request: PlanRequest) -> Problem | None:
@@ -101,20 +121,21 @@ def _too_few(plan: Plan, request: PlanRequest) -> Problem | None:
     rows = rounded_up(plan.rows_needed())
     if rows <= request.n_rows:
         return None
-    alpha, remedy, least = plan.stage(Agreement).alpha, "raise {epsilon}", math.inf
-    if registry.get(request.method).error_is_promised:
-        least = epsilon_for(request.but(alpha=alpha))
+    mask, remedy, least = plan.stage(Agreement).mask_accuracy, "raise {epsilon}", math.inf
+    if not registry.get(request.method).plans_only_for_enough:
+        least = epsilon_for(request.but(alpha=None, mask_accuracy=mask))
         remedy = "raise {epsilon} to {enough}" if math.isfinite(least) else "bring more"
     return Problem(
-        f"{{method_is}} takes about {{needed}} {request.units} at {{alpha}} {{alpha_is}} and "
-        "{epsilon} {epsilon_is}, and there are {given}",
-        remedy=f"{remedy}, or set {{alpha}} and {{n_blocks}} to try anyway{_instead(request)}",
+        f"{{method_is}} takes about {{needed}} {request.units} at {{mask_accuracy}} {{mask_is}} "
+        "and {epsilon} {epsilon_is}, and there are {given}",
+        remedy=f"{remedy}, or set {{mask_accuracy}} and {{n_blocks}} to try anyway"
+        f"{_instead(request)}",
         facts={
             "method_is": MethodName(request.method),
             "default": MethodName(DEFAULT_METHOD),
             "needed": as_text(rows),
             "enough": as_text(least),
-            "alpha_is": float(alpha),
+            "mask_is": float(mask),
             "epsilon_is": float(request.epsilon),
             "given": request.n_rows,
         },
@@ -124,7 +145,8 @@ def _too_few(plan: Plan, request: PlanRequest) -> Problem | None:
 def _no_plan(request: PlanRequest) -> InvalidInput:
     """Build the error for a request that leaves everything open: why, and what would get a plan."""
     units = request.units
-    rows, least = rows_for(request.but(n_rows=None)), epsilon_for(request)
+    any_answer = request.but(alpha=None)
+    rows, least = rows_for(any_answer), epsilon_for(any_answer)
     ways = []
     if math.isfinite(rows):
         ways.append(f"it takes about {{needed}} {units} at this {{epsilon}}")
@@ -136,7 +158,8 @@ def _no_plan(request: PlanRequest) -> InvalidInput:
         )
     return no_plan(
         request,
-        f"{'; '.join(ways)}. To try anyway, set {{alpha}} and {{n_blocks}}{_instead(request)}",
+        f"{'; '.join(ways)}. To try anyway, set {{mask_accuracy}} and {{n_blocks}}"
+        f"{_instead(request)}",
         default=MethodName(DEFAULT_METHOD),
         needed=as_text(rows),
         enough=as_text(least),
@@ -146,7 +169,7 @@ def _no_plan(request: PlanRequest) -> InvalidInput:
 
 def _instead(request: PlanRequest) -> str:
     """Name the default method, to end a remedy, if it is expected to release these rows."""
-    plain = request.but(method=DEFAULT_METHOD, alpha=None, n_blocks=None)
+    plain = request.but(method=DEFAULT_METHOD, mask_accuracy=None, n_blocks=None)
     default = registry.get(DEFAULT_METHOD)
     if request.method == default.name:
         return ""
@@ -168,7 +191,8 @@ def best_plan(
     delta: float,
     n_components: int | Literal["auto"],
     n_features: int,
-    beta: float = 0.1,
+    alpha: float | None = None,
+    beta: float = USUAL_BETA,
     smallest_weight: float | None = None,
     separation: float | None = None,
     max_components: int = MOST_OFFERED,
@@ -191,8 +215,12 @@ def best_plan(
         k. "auto" leaves it open: it is chosen from a noisy sketch that was paid for once.
     n_features : int
         d.
+    alpha : float, optional
+        Accuracy that is asked for: a release is to be within alpha of the truth in dist_GMM, but
+        for chance beta. `Plan.usefulness` says whether to expect that; the plan is the one of
+        least expected error anyway.
     beta : float
-        Chance that the masked mixture misses its alpha.
+        Chance with which alpha may be missed, and a mask its own accuracy.
     smallest_weight : float, optional
         The smallest component weight to plan for; 0.7 / k by default.
     separation : float, optional
@@ -215,6 +243,7 @@ def best_plan(
         epsilon=epsilon,
         delta=delta,
         method=method,
+        alpha=alpha,
         beta=beta,
         smallest_weight=smallest_weight,
         separation=separation,
@@ -245,8 +274,9 @@ def calibrate(
     epsilon, delta : float
         The TOTAL budget of the release. Method `paper` can spend at most ``2 ln(2) / 3``.
     alpha, beta : float
-        The masked mixture is within alpha of what went into the mask with probability 1 - beta:
-        in dist_Param for `paper` and `tight` (alpha at most 1), in lifted distance for `lifted`.
+        Accuracy of the mask, which is `PlanRequest.mask_accuracy`: what comes out of it is within
+        alpha of what went in with probability 1 - beta, in dist_Param for `paper` and `tight`
+        (alpha at most 1), in lifted distance for `lifted`.
     n_components, n_features : int
         k and d.
     n_blocks : int, optional
@@ -257,15 +287,21 @@ def calibrate(
         Nearer ones are refused; expecting them nearer asks for more rows.
     """
     chosen = registry.get(method)
-    request = PlanRequest(
-        n_components=n_components,
-        n_features=n_features,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        alpha=alpha,
-        n_blocks=n_blocks,
-        beta=beta,
-        separation=separation,
-    )
-    return chosen.calibrated(request)
+    try:
+        request = PlanRequest(
+            n_components=n_components,
+            n_features=n_features,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            mask_accuracy=alpha,
+            n_blocks=n_blocks,
+            beta=beta,
+            separation=separation,
+        )
+        return chosen.calibrated(request)
+    except InvalidInput as problem:
+        if problem.argument != "mask_accuracy":
+            raise
+        # it is called alpha here, as in the paper
+        raise InvalidInput(dataclasses.replace(problem.problem, argument="alpha")) from problem

@@ -15,12 +15,13 @@ from privgmm.covariance_structures import DEFAULT as FULL
 from privgmm.covariance_structures import covariance_structure
 from privgmm.data.generators import separation_of
 from privgmm.errors import InvalidInput
+from privgmm.methods.usefulness import USUAL_ALPHA, USUAL_BETA, checked_alpha
 from privgmm.mixture import Mixture
 from privgmm.stages.form import Form
 from privgmm.stages.sketch.choice import MOST_OFFERED
 
 __all__ = [
-    "DEFAULT_ALPHA",
+    "DEFAULT_MASK_ACCURACY",
     "DEFAULT_METHOD",
     "FEWEST_BLOCKS",
     "MOST_BLOCKS",
@@ -32,8 +33,9 @@ __all__ = [
 
 DEFAULT_METHOD = "sketch"
 """Method that answers a request without a method's name."""
-DEFAULT_ALPHA = 0.5
-"""Accuracy of a mask where none is asked for; by convention half the largest in the paper."""
+DEFAULT_MASK_ACCURACY = 0.5
+"""Accuracy of a mask where blocks alone are set by hand; by convention half the largest in the
+paper."""
 FEWEST_BLOCKS = 5
 """Theorem 2.3 needs at least this many blocks."""
 MOST_BLOCKS = 100_000
@@ -87,11 +89,16 @@ class PlanRequest:
     unit : {"row", "person"}
         What the promise protects, and what `n_rows` counts.
     alpha : float or None
-        Accuracy of the masked mixture; None lets the method choose.
+        Accuracy that is asked for: what is released is to be within alpha of the truth in dist_GMM
+        (Definition 1.4), which is 0 for a perfect release and 1 for a wrong one. Answers are
+        measured by it; None asks for none. The plan is the one of least expected error anyway.
+    mask_accuracy : float or None
+        How far a mask may move what blocks agreed on; None lets the method choose. Methods that
+        publish the masked mixture itself take up to one; `sketch` masks a frame only.
     n_blocks : int or None
         Blocks that rows are dealt into; None lets the method choose.
     beta : float
-        How often the mask may miss its alpha.
+        Chance with which the release may miss alpha, and a mask its own accuracy.
     smallest_weight : float or None
         The smallest component weight to plan for; None for 0.7 / k or so.
     separation : float or None
@@ -109,9 +116,9 @@ class PlanRequest:
 
     Notes
     -----
-    What a request leaves open the method chooses for the number of rows. With both `alpha` and
-    `n_blocks` set nothing is left to choose, and the plan is made whether it is expected to
-    release or not.
+    What a request leaves open the method chooses for the number of rows. With both
+    `mask_accuracy` and `n_blocks` set nothing is left to choose, and the plan is made whether it is
+    expected to release or not.
     """
 
     n_components: int
@@ -122,8 +129,9 @@ class PlanRequest:
     method: str = DEFAULT_METHOD
     unit: Unit = "row"
     alpha: float | None = None
+    mask_accuracy: float | None = None
     n_blocks: int | None = None
-    beta: float = 0.1
+    beta: float = USUAL_BETA
     smallest_weight: float | None = None
     separation: float | None = None
     expected: Mixture | None = None
@@ -144,7 +152,9 @@ class PlanRequest:
         if self.n_rows is not None:
             keep("n_rows", whole_number(self.n_rows, "n_rows", 1))
         if self.alpha is not None:
-            keep("alpha", positive(self.alpha, "alpha"))
+            keep("alpha", checked_alpha(self.alpha))
+        if self.mask_accuracy is not None:
+            keep("mask_accuracy", positive(self.mask_accuracy, "mask_accuracy"))
         if self.separation is not None:
             keep("separation", positive(self.separation, "separation"))
         if self.n_blocks is not None:
@@ -215,13 +225,18 @@ class PlanRequest:
 
     @property
     def automatic(self) -> bool:
-        """Check whether alpha and blocks are both left to the method."""
-        return self.alpha is None and self.n_blocks is None
+        """Check whether mask and blocks are both left to the method."""
+        return self.mask_accuracy is None and self.n_blocks is None
 
     @property
     def by_hand(self) -> bool:
-        """Check whether alpha and blocks are both set."""
-        return self.alpha is not None and self.n_blocks is not None
+        """Check whether mask and blocks are both set."""
+        return self.mask_accuracy is not None and self.n_blocks is not None
+
+    @property
+    def alpha_or_usual(self) -> float:
+        """Return the accuracy that answers are measured by: the one asked for, or 0.2."""
+        return USUAL_ALPHA if self.alpha is None else self.alpha
 
     @property
     def rows(self) -> int:
@@ -246,6 +261,9 @@ class PlanRequest:
         Raises `InvalidInput` if a field is missing or breaks a rule.
         """
         names = [f.name for f in dataclasses.fields(cls) if f.name not in _STATED_BY_PLAN]
+        if "mask_accuracy" not in form.data:
+            # receipts of older versions call the accuracy of a mask alpha, and ask for no other
+            form = form.but(alpha=None, mask_accuracy=form.of("alpha"))
         left = {name: form.of(name) for name in names}
         if left["expected"] is not None:
             left["expected"] = Mixture.from_dict(dict(form.part("expected").data))

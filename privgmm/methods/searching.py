@@ -12,8 +12,10 @@ import math
 from collections.abc import Callable
 
 __all__ = [
+    "STEPS_PER_DECADE",
     "as_text",
     "first_step",
+    "first_step_below",
     "first_step_near",
     "round_number",
     "rounded_up",
@@ -23,6 +25,8 @@ __all__ = [
 
 _LEADS = (*range(100, 200), *range(200, 500, 2), *range(500, 1000, 5))
 """1.00, 1.01, …, 2.00, 2.02, …, 5.00, 5.05, …: no two neighbours are a hundredth apart."""
+STEPS_PER_DECADE = len(_LEADS)
+"""Round numbers between one and ten."""
 
 
 def round_number(step: int) -> float:
@@ -112,3 +116,50 @@ def first_step_near(guess: int, low: int, high: int, holds: Callable[[int], bool
     while guess < high and not known(min(high, guess + stride)):
         guess, stride = min(high, guess + stride), 2 * stride
     return first_step(guess, min(high, guess + stride), known)
+
+
+def first_step_below(
+    excess: Callable[[int], float], low: int, high: int, *, fall: float
+) -> int | None:
+    """Find the smallest step in low..high at which a falling `excess` is not above zero.
+
+    None if there is none. It asks seldom, for an excess that is smooth but takes time: each try is
+    where the line through the two nearest known values meets zero.
+
+    Parameters
+    ----------
+    excess : callable(int) -> float
+        May be infinite below some step.
+    low, high : int
+    fall : float
+        About how much it falls per step, for the first guess.
+
+    Examples
+    --------
+    >>> asked = []
+    >>> def excess(step):
+    ...     asked.append(step)
+    ...     return 3.0 - step / 100 - (step / 1000) ** 2
+    >>> first_step_below(excess, 0, 10_000, fall=0.01), len(asked)
+    (292, 4)
+    """
+    known = {low: excess(low)}
+    above, below, stride, tries = low, high + 1, 32, 0
+    if known[low] <= 0:
+        return low
+    while below - above > 1:
+        tries += 1
+        finite = sorted((s for s in known if math.isfinite(known[s])), key=lambda s: abs(known[s]))
+        if len(finite) > 1 and (known[finite[1]] - known[finite[0]]) * (finite[1] - finite[0]) < 0:
+            fall = (known[finite[1]] - known[finite[0]]) / (finite[0] - finite[1])
+        if math.isinf(known[above]):
+            step, stride = above + min(stride, max(1, (below - above) // 2)), 2 * stride
+        elif below in known and tries % 4 == 0:
+            # lines that miss again and again: halve what is left
+            step = (above + below) // 2
+        else:
+            step = math.ceil(finite[0] + known[finite[0]] / fall)
+        step = min(max(step, above + 1), below - 1)
+        known[step] = excess(step)
+        above, below = (above, step) if known[step] <= 0 else (step, below)
+    return None if below > high else below

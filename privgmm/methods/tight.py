@@ -13,7 +13,7 @@ from privgmm.methods import registry
 from privgmm.methods.calibration import for_curves, sigmas, too_few_blocks
 from privgmm.methods.method import Look, Method
 from privgmm.methods.plan import Plan, checked
-from privgmm.methods.request import DEFAULT_ALPHA, WITHIN, PlanRequest, budget_facts
+from privgmm.methods.request import DEFAULT_MASK_ACCURACY, WITHIN, PlanRequest, budget_facts
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve, largest_on_private_side
 from privgmm.privacy.noise import DiscreteGaussian
 from privgmm.stages.agreement.noise_levels import covariance_eta
@@ -31,8 +31,9 @@ _STRAYS = 0.1
 """Share of blocks that a calibrated test tolerates as strays; by convention a tenth."""
 _BLOCKS = (100, 200, 400)
 """Numbers of blocks tried; measured: larger numbers never asked for fewer rows in all."""
-_ALPHAS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
-"""Accuracies tried, the best first, on a grid by convention; Algorithm 2 is proved up to one."""
+_MOST_OF_ALPHA = 0.5
+"""Share of alpha that the picked block's own distance takes, at most; by convention half. Only
+epsilons of a hundred and more afford as much."""
 _BALANCE = 0.7
 """Smallest weight planned for, in units of 1/k, where the request names none; by convention."""
 
@@ -43,57 +44,33 @@ class TightMethod(Method):
     name: ClassVar[str] = "tight"
     title: ClassVar[str] = "Tight"
     sentence: ClassVar[str] = "the paper's algorithms, with an exact account of their privacy cost"
+    most_components: ClassVar[float] = 1000
     look: ClassVar[Look] = Look("#8E6FD1", "dash", 3.0)
 
-    def automatic(self, request: PlanRequest) -> Plan:
-        """Make the plan with the smallest alpha that the rows are expected to pass.
-
-        If no alpha up to one passes, make the plan that asks for the fewest rows.
-        """
+    def cheapest(self, request: PlanRequest) -> Plan:
+        """Make the plan whose number of blocks asks for the fewest rows."""
         self.check(request)
-        planned = _with_weights(request)
-        fewest: tuple[float, Plan] | None = None
-        for alpha in _ALPHAS if request.alpha is None else (request.alpha,):
-            found = self._fewest(planned.but(alpha=alpha))
-            if found is not None and (fewest is None or found[0] < fewest[0]):
-                fewest = found
-            if fewest is not None and fewest[0] <= request.rows:
-                return fewest[1]
-        if fewest is None:
+        planned, plans = _with_weights(request), []
+        for t in _BLOCKS if request.n_blocks is None else (request.n_blocks,):
+            try:
+                plans.append(self.calibrated(planned.but(n_rows=None, n_blocks=t)))
+            except InvalidInput:
+                # too few blocks for this budget: larger numbers follow
+                continue
+        if not plans:
             raise InvalidInput(
                 f"no number of blocks lets {{method_is}} pass within {WITHIN}",
                 remedy="raise {epsilon} or {delta}",
                 facts={"method_is": MethodName(self.name), **budget_facts(request.budget)},
             )
-        return fewest[1]
-
-    def cheapest(self, request: PlanRequest) -> Plan:
-        """Make the plan whose number of blocks asks for the fewest rows."""
-        self.check(request)
-        found = self._fewest(_with_weights(request))
-        if found is None:
-            raise too_few_blocks(request.budget, _BLOCKS[-1])
-        return found[1]
-
-    def _fewest(self, request: PlanRequest) -> tuple[float, Plan] | None:
-        best: tuple[float, Plan] | None = None
-        for t in _BLOCKS if request.n_blocks is None else (request.n_blocks,):
-            try:
-                plan = self.calibrated(request.but(n_rows=None, n_blocks=t))
-            except InvalidInput:
-                # too few blocks for this budget: larger numbers follow
-                continue
-            needed = plan.rows_needed()
-            if best is None or needed < best[0]:
-                best = needed, plan
-        return best
+        return min(plans, key=lambda plan: plan.rows_needed())
 
     def calibrated(self, request: PlanRequest) -> Plan:
         """Calibrate a test that tolerates a tenth of the blocks as strays; one block is picked."""
         self.check(request)
         budget, k, d = request.budget, request.n_components, request.n_features
         t = self.default_blocks(request) if request.n_blocks is None else request.n_blocks
-        alpha = request.alpha or DEFAULT_ALPHA
+        alpha = request.mask_accuracy or DEFAULT_MASK_ACCURACY
         miss = request.beta / (3 * k)
         member = math.ceil(t / 2) + 1
         reach = math.floor((1 - _STRAYS) * t) - member
@@ -113,7 +90,7 @@ class TightMethod(Method):
         stage = PickedAgreement(
             n_components=k,
             n_features=d,
-            alpha=alpha,
+            mask_accuracy=alpha,
             beta=request.beta,
             test=AgreementTest(t, tau, sigma, theta, member, member, 1),
             space=space,
@@ -131,7 +108,9 @@ class TightMethod(Method):
         shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
         return tuple(
             self.calibrated(
-                PlanRequest(n_components=k, n_features=d, alpha=0.5, n_blocks=200, method=self.name)
+                PlanRequest(
+                    n_components=k, n_features=d, mask_accuracy=0.5, n_blocks=200, method=self.name
+                )
             )
             for k, d in shapes
         )
@@ -143,7 +122,7 @@ class TightMethod(Method):
             n_features=1,
             epsilon=3.0,
             delta=1e-2,
-            alpha=1.0,
+            mask_accuracy=1.0,
             n_blocks=41,
             method=self.name,
         )
@@ -168,18 +147,19 @@ def _mask(
     rounds are made.
     """
     space, gamma = PaperSpace(1.0, 1.0, 1.0), 0.0
+    most = (1 + _MOST_OF_ALPHA * alpha) ** 2 - 1
     for _ in range(2):
         left = (1 + alpha) / (1 + friend_radius(gamma)) - 1
         space = PaperSpace(
-            eta_weight=left / float(scipy.stats.norm.isf(miss / 2)),
-            eta_mean=left / float(scipy.stats.chi.isf(miss, d)),
+            eta_weight=left / -float(scipy.special.ndtri(miss / 2)),
+            eta_mean=left / math.sqrt(scipy.special.chdtri(d, miss)),
             eta_cov=covariance_eta(d, left, miss),
         )
 
         def price(g: float, s: PaperSpace = space) -> float:
             return (fixed + k * s.mask_curve(g, d)).epsilon(budget.delta)
 
-        gamma = largest_on_private_side(price, budget.epsilon, 1e-14, 1.0)
+        gamma = largest_on_private_side(price, budget.epsilon, 1e-14, min(1.0, most))
     return space, gamma
 
 

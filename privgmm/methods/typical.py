@@ -11,23 +11,17 @@ import functools
 
 import numpy as np
 
-from privgmm.data.generators import random_mixture, separation_of
+from privgmm.data.generators import random_mixture
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.stages.agreement.scatter import component_weights
 
 __all__ = [
-    "ERROR_FACTOR",
     "SEPARATION",
     "expected_mixture",
-    "mixtures_differ_by",
     "typical_mixture",
     "whole_of",
 ]
-
-ERROR_FACTOR = 1.5
-"""A forecast at the true mixture is right within this factor, where components are found at all;
-measured, a study repeats it."""
 
 SEPARATION = 4.0
 """Deviations between the nearest two means, where a request says nothing; by convention."""
@@ -37,8 +31,6 @@ _CONDITION = 2.0
 """Condition number of the covariances of a typical mixture; by convention."""
 _DRAWN = 15
 """Random mixtures of which the typical one is the median in width; by convention an odd number."""
-_NEAR = 2.5
-"""Separation below which errors of random mixtures differ twice as much, as measured."""
 
 
 def expected_mixture(request: PlanRequest) -> Mixture:
@@ -73,22 +65,6 @@ def typical_mixture(k: int, d: int, separation: float, smallest: float) -> Mixtu
     ]
     widths = [float(np.linalg.slogdet(whole_of(shape)[1])[1]) for shape in shapes]
     return shapes[int(np.argsort(widths)[len(widths) // 2])]
-
-
-def mixtures_differ_by(mixture: Mixture) -> float:
-    """Return the factor within which errors of most mixtures of its separation lie around its own.
-
-    Measured on mixtures of unequal weights and shapes. Pairs of components differ little, unless
-    they overlap so much that the shapes decide. Three or more lie in many ways: on a line or in a
-    plane the distance of the nearest two may be a fair or a tiny part of the whole.
-    """
-    k, d = mixture.n_components, mixture.n_features
-    if k == 1:
-        return 1.0
-    near = 2.0 if separation_of(mixture) < _NEAR else 1.0
-    if k == 2:
-        return 1.5 * near
-    return {1: 200.0, 2: 12.0}.get(d, 2.0 * near)
 
 
 def whole_of(mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:

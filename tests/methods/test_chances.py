@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from privgmm.data.generators import overlapping, random_mixture, well_separated
+from privgmm.distances.parameters import dist_gmm
 from privgmm.methods import registry
 from privgmm.methods.chances import agreement_chance
 from privgmm.methods.method import Outlook
@@ -17,7 +18,6 @@ from privgmm.mixture import Mixture
 from privgmm.releases import Release, release
 from privgmm.stages.agreement.stage import Agreement
 from privgmm.stages.agreement.votes import friend_counts
-from tests.methods.sketch.test_method import worst_errors
 
 N = 100_000
 
@@ -83,10 +83,9 @@ def test_chances_and_errors_are_those_of_twenty_runs(scene: str) -> None:
     assert agrees(outlook.chance, len(mixtures), 20)
     if outlook.error is None or len(mixtures) < 10:
         return
-    errors = [float(np.linalg.norm(worst_errors(mixture, truth))) for mixture in mixtures]
-    low, high = outlook.error_band
-    # the forecast takes the worst component's own errors together; here each may be another's
-    assert low / 1.5 <= np.median(errors) <= 1.5 * high
+    errors = [dist_gmm(mixture, truth) for mixture in mixtures]
+    assert outlook.expected_error is not None
+    assert outlook.expected_error.low <= np.median(errors) <= outlook.expected_error.high
 
 
 def test_chances_rise_with_separation_and_rows() -> None:

@@ -99,7 +99,7 @@ def test_the_other_methods_plan_too() -> None:
     rougher = best_plan(
         4 * 10**8, method="tight", epsilon=1.0, delta=1e-6, n_components=2, n_features=2
     )
-    assert rougher.stage(Agreement).alpha >= tight.stage(Agreement).alpha
+    assert rougher.stage(Agreement).mask_accuracy >= tight.stage(Agreement).mask_accuracy
 
 
 def test_bad_questions() -> None:
@@ -167,7 +167,7 @@ def test_everything_left_open_is_the_best_plan() -> None:
 
 def test_everything_set_is_the_calibrated_plan_enough_rows_or_not() -> None:
     for n in (9_000, 90_000):
-        answer = plan_for(asked(n, alpha=0.5, n_blocks=300))
+        answer = plan_for(asked(n, mask_accuracy=0.5, n_blocks=300))
         asked_for = calibrate(
             "lifted",
             epsilon=1.0,
@@ -183,9 +183,9 @@ def test_everything_set_is_the_calibrated_plan_enough_rows_or_not() -> None:
 
 def test_an_open_knob_is_chosen_for_the_rows_and_the_other_kept() -> None:
     n = 200_000
-    by_alpha = plan_for(asked(n, alpha=1.0))
-    assert by_alpha.plan.stage(Agreement).alpha == 1.0
-    assert len(by_alpha.plan.stages) == 1, "an alpha set by hand is what comes out"
+    by_alpha = plan_for(asked(n, mask_accuracy=1.0))
+    assert by_alpha.plan.stage(Agreement).mask_accuracy == 1.0
+    assert len(by_alpha.plan.stages) == 1, "a mask set by hand is what comes out"
     assert by_alpha.plan.pass_probability(n) >= 0.93
     assert by_alpha.shortage is None
     by_blocks = plan_for(asked(n, n_blocks=250))
@@ -195,7 +195,7 @@ def test_an_open_knob_is_chosen_for_the_rows_and_the_other_kept() -> None:
 
 
 def test_an_open_knob_with_too_few_rows_gets_its_usual_value_and_a_warning() -> None:
-    answer = plan_for(asked(5_000, alpha=0.5))
+    answer = plan_for(asked(5_000, mask_accuracy=0.5))
     assert answer.plan.stage(Agreement).n_blocks == 400
     assert "there are 5,000" in str(answer.shortage)
     assert "n_blocks to try anyway" in str(answer.shortage)
@@ -218,13 +218,15 @@ def test_methods_that_always_have_a_plan_say_when_it_is_not_expected_to_pass(
     short = plan_for(asked(10**6, method=method))
     assert "method 'sketch' is expected to release" in str(short.shortage)
     enough = asked(
-        int(2 * short.plan.rows_needed()), method=method, alpha=short.plan.stage(Agreement).alpha
+        int(2 * short.plan.rows_needed()),
+        method=method,
+        mask_accuracy=short.plan.stage(Agreement).mask_accuracy,
     )
     assert plan_for(enough).shortage is None
 
 
 def test_blocks_that_cannot_be_filled_are_named_with_the_unit() -> None:
-    answer = plan_for(asked(1_000, alpha=0.5, n_blocks=300, unit="person"))
+    answer = plan_for(asked(1_000, mask_accuracy=0.5, n_blocks=300, unit="person"))
     assert "1,000 persons in 300 blocks leave 3 per block" in str(answer.shortage)
     with pytest.raises(InvalidInput, match="at most the 1,000 persons"):
-        asked(1_000, alpha=0.5, n_blocks=10**4, unit="person")
+        asked(1_000, mask_accuracy=0.5, n_blocks=10**4, unit="person")

@@ -125,8 +125,8 @@ def test_overlap_never_gives_a_wrong_mixture_in_silence() -> None:
         result = release(truth.sample(n, rng=seed), plan, rng=seed).result
         if isinstance(result, Release):
             far += (
-                dist_gmm(truth, result.mixture) > 3 * plan.stage(Agreement).alpha
-                or max(errors(truth, result.mixture)) > 3 * plan.stage(Agreement).alpha
+                dist_gmm(truth, result.mixture) > 3 * plan.stage(Agreement).mask_accuracy
+                or max(errors(truth, result.mixture)) > 3 * plan.stage(Agreement).mask_accuracy
             )
     assert far == 0
 

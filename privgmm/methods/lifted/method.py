@@ -36,11 +36,12 @@ from privgmm.methods.lifted.expectations import (
 )
 from privgmm.methods.method import Look, Method, Prospect
 from privgmm.methods.plan import Plan, checked
-from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.methods.request import DEFAULT_MASK_ACCURACY, PlanRequest
 from privgmm.methods.searching import rounded_up
-from privgmm.methods.typical import ERROR_FACTOR, expected_mixture, mixtures_differ_by
+from privgmm.methods.typical import expected_mixture
 from privgmm.mixture import Mixture
 from privgmm.privacy.curves import RenyiCurve, gaussian_curve
+from privgmm.stages.accuracy import ExpectedError, error_law
 from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.noise_levels import lifted_eta
 from privgmm.stages.agreement.public_grid import misrounding_chance
@@ -48,13 +49,13 @@ from privgmm.stages.agreement.scatter import component_weights
 from privgmm.stages.agreement.stage import AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest, required_separation
 from privgmm.stages.form import Form
-from privgmm.stages.refinement.expected_error import best_refinement, refined_error
+from privgmm.stages.refinement.expected_error import best_refinement, forecast_covariance
 from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Stage
 
 __all__ = ["LiftedMethod"]
 
-_ALPHAS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
+_MASKS = (0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Accuracies of the mask that are tried; a grid by convention."""
 _FEWEST_BLOCKS, _MOST_BLOCKS, _BLOCK_CHOICES = 40, 1000, 14
 """Numbers of blocks that are tried: least, most, and how many between them; by convention."""
@@ -103,9 +104,8 @@ class LiftedMethod(Method):
     name: ClassVar[str] = "lifted"
     title: ClassVar[str] = "Lifted"
     sentence: ClassVar[str] = "averages all blocks that agree, then refines on all rows"
-    look: ClassVar[Look] = Look("#D55E00", "solid", 4.0)
-    largest_alpha: ClassVar[float] = math.inf
-    error_is_promised: ClassVar[bool] = False
+    look: ClassVar[Look] = Look("#B8336A", "longdash", 4.0)
+    largest_mask_accuracy: ClassVar[float] = math.inf
     plans_only_for_enough: ClassVar[bool] = True
 
     # ----------------------------------------------------------------------------- planning
@@ -113,7 +113,7 @@ class LiftedMethod(Method):
     def check(self, request: PlanRequest) -> None:
         """Raise `InvalidInput` if the method cannot be asked this at all.
 
-        A search for a plan simulates blocks of all components. With alpha and blocks set by hand
+        A search for a plan simulates blocks of all components. With mask and blocks set by hand
         there is nothing to search for.
         """
         super().check(request)
@@ -124,7 +124,7 @@ class LiftedMethod(Method):
             argument="n_components",
             value=request.n_components,
             remedy="its plans are found by simulating blocks of all components, which would take "
-            "many minutes; ask for fewer, or set {alpha} and {n_blocks}",
+            "many minutes; ask for fewer, or set {mask_accuracy} and {n_blocks}",
             facts={"most": _MOST_COMPONENTS, "method_is": MethodName(self.name)},
         )
 
@@ -153,7 +153,7 @@ class LiftedMethod(Method):
         self.check(request)
         budget, k = request.budget, request.n_components
         t = self.default_blocks(request) if request.n_blocks is None else request.n_blocks
-        alpha = request.alpha or DEFAULT_ALPHA
+        accuracy = request.mask_accuracy or DEFAULT_MASK_ACCURACY
         separation = _SEPARATION if request.separation is None else request.separation
         friends = math.floor((1 - _STRAYS) * t)
         counts = np.where(np.arange(t) < friends, friends, 1)
@@ -173,7 +173,7 @@ class LiftedMethod(Method):
                 if k > 1:
                     clear = _RELIANCE * component_gap(separation)
                     widest = min(widest, clear / required_separation(found[0], k))
-                stage = averaged(request, found[0], alpha=alpha, largest_radius=widest)
+                stage = averaged(request, found[0], mask_accuracy=accuracy, largest_radius=widest)
                 if best is None or stage.tau > best.tau:
                     best = stage
         if best is None:
@@ -196,34 +196,23 @@ class LiftedMethod(Method):
         return found is not None and _grid_rows(found[1]) <= request.rows
 
     def rows_for(self, request: PlanRequest) -> float:
-        """Find the rows at which it releases in 95 % of runs; alpha is what they allow."""
+        """Find the rows at which it releases in 95 % of runs."""
         self.check(request)
         if request.by_hand:
             return self.calibrated(request.but(n_rows=None)).rows_needed()
-        found = _fewest(request.but(alpha=None, n_blocks=None, n_rows=None))
+        found = _fewest(request.but(alpha=None, mask_accuracy=None, n_blocks=None, n_rows=None))
         return math.inf if found is None else float(_grid_rows(found[1]))
-
-    def alpha_for(self, request: PlanRequest) -> float:
-        """Forecast the error: it promises no alpha for what it publishes."""
-        return self.error_for(request)
-
-    def error_for(self, request: PlanRequest) -> float:
-        """Forecast the error after refinement; infinite if the rows are too few."""
-        enough = self.rows_for(request)
-        if enough > request.rows:
-            return math.inf
-        return self.along_rows(request, [request.rows], enough=enough)[0].error
 
     def prospect(self, request: PlanRequest) -> Prospect:
         """Forecast chance and error of the plan that would be made."""
         n = request.rows
-        free = request.but(alpha=None, n_blocks=None)
+        free = request.but(mask_accuracy=None, n_blocks=None)
         # a search for the fewest rows takes longer than a check whether these are enough
         enough = n if self.feasible(free) else self.rows_for(free)
         if not math.isfinite(enough):
-            return Prospect(self.name, n, request.epsilon, 0.0, math.inf, None)
+            return Prospect(self.name, n, request.epsilon, 0.0, None, None)
         plan = self.automatic(free.but(n_rows=int(max(n, enough))))
-        return _prospect(request, plan, n)
+        return self._prospect(request, plan, n)
 
     def along_rows(
         self, request: PlanRequest, rows: Sequence[float], *, enough: float | None = None
@@ -234,15 +223,40 @@ class LiftedMethod(Method):
         rows. Measured: its error was at most about 1.5 times that of `automatic`, at a fraction of
         the time.
         """
-        free = request.but(alpha=None, n_blocks=None)
+        free = request.but(mask_accuracy=None, n_blocks=None)
         fewest = self.rows_for(free) if enough is None else enough
         if not math.isfinite(fewest):
-            return tuple(Prospect(self.name, n, request.epsilon, 0.0, math.inf, None) for n in rows)
+            return tuple(Prospect(self.name, n, request.epsilon, 0.0, None, None) for n in rows)
         asked = free.but(n_rows=int(fewest))
         start = self.hopeful(asked)
         if start is None:
             start = self.automatic(asked)
-        return tuple(_prospect(request, _with_new_refinement(start, n, fewest), n) for n in rows)
+        return tuple(
+            self._prospect(request, _with_new_refinement(start, n, fewest), n) for n in rows
+        )
+
+    def _prospect(self, request: PlanRequest, plan: Plan, n: float) -> Prospect:
+        """Forecast chance and error of a plan, at the mixture that the request is about."""
+        mixture = expected_mixture(request)
+        chance = self.chance(plan.answering(request), mixture, n)
+        return Prospect(
+            self.name, n, request.epsilon, chance, self.expected_error(plan, mixture, n), plan
+        )
+
+    def chance(
+        self,
+        plan: Plan,
+        mixture: Mixture,  # noqa: ARG002 - what the request states of it decides
+        n_rows: float,
+    ) -> float:
+        """Forecast the chance of a release.
+
+        Fits of components that overlap scatter like fits of fewer rows of components that do not.
+        Where nothing is stated about the components, they are taken to lie far apart.
+        """
+        apart = plan.request.expected_separation
+        scatter = 1.0 if apart is None else expecting(apart, plan.n_features).inflation
+        return plan.pass_probability(n_rows / scatter**2)
 
     def hopeful(self, request: PlanRequest) -> Plan | None:
         """Find the plan of the most hopeful expectation, which is quicker than `automatic`."""
@@ -252,16 +266,12 @@ class LiftedMethod(Method):
                 return checked(plan)
         return None
 
-    def _error_at(
-        self, plan: Plan, mixture: Mixture, n_rows: int
-    ) -> tuple[float, tuple[float, float]]:
-        """Forecast the error: what a refinement leaves or, without one, what the mask promises."""
+    def expected_error(self, plan: Plan, mixture: Mixture, n_rows: float) -> ExpectedError:
+        """Forecast the error after the refinement or, without one, of the masked mean."""
         refinement = _refinement_of(plan)
-        error = refined_error(mixture, n_rows, refinement)
         if refinement is None:
-            alpha = plan.stage(AveragedAgreement).alpha
-            return alpha, (0.0, alpha + error)
-        return error, (error / ERROR_FACTOR, error * ERROR_FACTOR)
+            return super().expected_error(plan, mixture, n_rows)
+        return error_law(forecast_covariance(mixture, n_rows, refinement), mixture.weights)
 
     # -------------------------------------------------------------------------------- audit
 
@@ -270,7 +280,9 @@ class LiftedMethod(Method):
         shapes = ((2, 2), (1, 1), (3, 2)) if thorough else ((2, 2),)
         return tuple(
             self.calibrated(
-                PlanRequest(n_components=k, n_features=d, method=self.name, alpha=1.0, n_blocks=200)
+                PlanRequest(
+                    n_components=k, n_features=d, method=self.name, mask_accuracy=1.0, n_blocks=200
+                )
             )
             for k, d in shapes
         )
@@ -296,7 +308,7 @@ class LiftedMethod(Method):
         """Build a stage whose core has a given shape, at any price."""
         test = AgreementTest(n_blocks, 1.0, 1.0, 3, member, full, core)
         request = PlanRequest(n_components=n_components, n_features=n_features)
-        return averaged(request, test, alpha=1.0, radius=radius)
+        return averaged(request, test, mask_accuracy=1.0, radius=radius)
 
 
 def _large_budget(k: int, d: int) -> PlanRequest:
@@ -317,29 +329,8 @@ def _with_new_refinement(start: Plan, n_rows: float, enough: float) -> Plan:
     stage, d = start.stage(AveragedAgreement), start.request.n_features
     weights = component_weights(stage.n_components, stage.smallest_weight)
     fixed = start.but(stage).curve()
-    found = best_refinement(n_rows, weights, d, stage.alpha, fixed, start.budget)
+    found = best_refinement(n_rows, weights, d, stage.mask_accuracy, fixed, start.budget)
     return start if found is None else start.but(stage, found[0])
-
-
-def _prospect(request: PlanRequest, plan: Plan, n_rows: float) -> Prospect:
-    """Forecast chance and error of a plan, at the mixture that the request is about.
-
-    Fits of components that overlap scatter like fits of fewer rows of components that do not. Where
-    nothing is stated about the components, the chance is that of components far apart.
-    """
-    mixture, apart = expected_mixture(request), request.expected_separation
-    scatter = 1.0 if apart is None else expecting(apart, request.n_features).inflation
-    error = refined_error(mixture, n_rows, _refinement_of(plan))
-    factor = ERROR_FACTOR * (1 if request.expected is not None else mixtures_differ_by(mixture))
-    return Prospect(
-        LiftedMethod.name,
-        n_rows,
-        request.epsilon,
-        plan.pass_probability(n_rows / scatter**2),
-        error,
-        plan,
-        (error / factor, error * factor),
-    )
 
 
 def _grid_rows(step: int) -> int:
@@ -386,6 +377,7 @@ def _fewest(request: PlanRequest, *, at_hand: int | None = None) -> tuple[int, i
     return low, high
 
 
+@functools.lru_cache(maxsize=512)
 def _allows(request: PlanRequest) -> bool:
     """Check whether there is a plan for exactly these rows."""
     return any(_fits_budget(request, expectation) for expectation in _hopeful(request))
@@ -414,8 +406,8 @@ def _hopeful(request: PlanRequest) -> tuple[Expectation, ...]:
 
 
 def _refines(request: PlanRequest) -> bool:
-    """Check whether a refinement follows: an alpha set by hand is the accuracy of the release."""
-    return request.alpha is None
+    """Check whether a refinement follows: a mask set by hand is the accuracy of the release."""
+    return request.mask_accuracy is None
 
 
 def _weights(request: PlanRequest, expectation: Expectation) -> Array:
@@ -472,25 +464,25 @@ def _best(request: PlanRequest, expectation: Expectation) -> Plan | None:
     best: tuple[float, Plan] | None = None
     for t in _block_choices(request, weights):
         cores = _cores(request, t, weights, expectation)
-        for alpha in _ALPHAS if request.alpha is None else (request.alpha,):
-            eta = lifted_eta(d, alpha, request.beta / k)
+        for mask in _MASKS if request.mask_accuracy is None else (request.mask_accuracy,):
+            eta = lifted_eta(d, mask, request.beta / k)
             core = cheapest_core(cores, k, d, eta)
             if core is None:
                 continue
             fixed = _fixed_curve(core, eta, k, d)
             last: tuple[Stage, ...] = ()
-            score = alpha
+            score = mask
             if _refines(request):
-                found = best_refinement(n, weights, d, alpha, fixed, budget)
+                found = best_refinement(n, weights, d, mask, fixed, budget)
                 if found is None:
                     continue
                 last, score = (found[0],), found[1].total
             elif fixed.epsilon(budget.delta) > budget.epsilon:
                 continue
             # among plans of nearly equal error prefer a finer start and fewer blocks
-            score *= 1 + 0.01 * alpha + 0.02 * t / _MOST_BLOCKS
+            score *= 1 + 0.01 * mask + 0.02 * t / _MOST_BLOCKS
             if best is None or score < best[0]:
-                stage = averaged(planned, core.test, alpha=alpha, radius=core.radius)
+                stage = averaged(planned, core.test, mask_accuracy=mask, radius=core.radius)
                 best = score, Plan(planned, (stage, *last))
     return None if best is None else best[1]
 
@@ -499,7 +491,7 @@ def _fits_budget(request: PlanRequest, expectation: Expectation) -> bool:
     """Check whether `_best` would find a plan."""
     k, d, budget = request.n_components, request.n_features, _for_curves(request)
     weights = _weights(request, expectation)
-    eta = lifted_eta(d, _ALPHAS[-1], request.beta / k)
+    eta = lifted_eta(d, _MASKS[-1], request.beta / k)
     # the likeliest first, since one is enough
     choices = sorted(
         _block_choices(request, weights), key=lambda t: abs(math.log(t / _LIKELY_BLOCKS))
@@ -510,7 +502,7 @@ def _fits_budget(request: PlanRequest, expectation: Expectation) -> bool:
             continue
         fixed = _fixed_curve(core, eta, k, d)
         if _refines(request):
-            fits = best_refinement(request.rows, weights, d, _ALPHAS[-1], fixed, budget) is not None
+            fits = best_refinement(request.rows, weights, d, _MASKS[-1], fixed, budget) is not None
         else:
             fits = fixed.epsilon(budget.delta) <= budget.epsilon
         if fits:

@@ -5,12 +5,9 @@ information that the sketch and the finish have there, so overlap is part of it.
 
 Notes
 -----
-The error forecast is a median over releases (see `worst_component_error`), stated with a band in
-which that median should lie. The information is that of small errors: where components are found,
-it is right within a factor of 1.5 (`ERROR_FACTOR`). Where the sketch cannot place them to within
-their own width, fits run into wrong optima, and the band widens without limit. A request that
-states a separation only, and no mixture, leaves open how the components lie. That counts for more
-than all else: by up to two orders of magnitude for three or more on a line.
+An error is a distance dist_GMM (Definition 1.4), and a forecast is its law over releases. Its
+information is that of small errors. A request that states a separation only, and no mixture, leaves
+open how the components lie: the forecast is for a typical mixture of that separation.
 """
 
 from __future__ import annotations
@@ -27,15 +24,15 @@ from privgmm.arrays import Array
 from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.learners.student import StudentT
-from privgmm.methods.sketch.frames import FrameChoice
-from privgmm.methods.typical import ERROR_FACTOR, mixtures_differ_by, whole_of
+from privgmm.methods.typical import whole_of
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SeededNoise
+from privgmm.stages.accuracy import ExpectedError, error_law
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.scatter import friend_counts_of_blocks
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
 from privgmm.stages.sketch.features import SketchShape, columns_apart
-from privgmm.stages.sketch.finish import FAINTEST
+from privgmm.stages.sketch.finish import FAINTEST, Finish
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import (
     HistogramFrame,
@@ -43,11 +40,10 @@ from privgmm.stages.sketch.histogram_frame import (
     place_bins,
     width_of,
 )
-from privgmm.stages.sketch.second_look import SecondLook, compare_looks
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Stage, Work
 
-__all__ = ["FIRST_SHARE", "ErrorForecast", "expected_error", "frame_chance", "sure_to_agree"]
+__all__ = ["FIRST_SHARE", "expected_error", "frame_chance"]
 
 FIRST_SHARE = 0.4
 """Share of what the frame leaves that the first sketch takes; the finish takes the rest."""
@@ -61,13 +57,6 @@ _SIMULATED_BLOCKS = 120
 _SPARE_ROWS = (4, 6, 9, 14, 24, 40)
 """Rows of simulated blocks beyond the number of columns: the most of these that real blocks have. A
 grid by convention, so that forecasts for many numbers of rows share their fits."""
-_FEW_ENOUGH_COLUMNS = 5
-"""With more columns, blocks of a mixture scatter at most `_ALLOWED_FOR` times as widely as Gaussian
-ones."""
-_ALLOWED_FOR = 1.5
-"""Inflation with which a frame of more columns, or of one component, is sure to be found."""
-_SURE = 0.98
-"""An agreement frame that is found less often gives way to histograms; by convention."""
 _SAMPLED_ROWS, _OFFSETS = 4000, 8
 """Simulated rows, and places where bins may begin, for frames of histograms; by convention."""
 _MASKS = 4000
@@ -79,44 +68,31 @@ _SEED = 20240611
 # --------------------------------------------------------------------------------------- error
 
 
-class ErrorForecast(NamedTuple):
-    """Forecast the median error of the worst component over releases, and a band around it."""
-
-    error: float
-    low: float
-    high: float
-
-
 def expected_error(
-    mixture: Mixture, n_rows: int, stage: Stage, left: float, *, known: bool
-) -> ErrorForecast:
-    """Forecast the error of a release if the rows come from `mixture`.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    n_rows : int
-        Rows, or persons.
-    stage : Stage
-        What gives the frame.
-    left : float
-        The mu^2 that it leaves for sketch and finish.
-    known : bool
-        Whether the mixture itself is expected; else it stands for others of its separation.
+    mixture: Mixture, frame_stage: Stage, first: Sketch, finish: Finish
+) -> ExpectedError:
+    """Forecast the law of dist_GMM of releases if the rows come from `mixture`.
 
     Notes
     -----
-    The last stage takes the better of two ways, see `stages.sketch.second_look`. A release decides
-    at the mixture that it found, this forecast at the one expected.
+    The finish says which way it takes there and what error that leaves. A release decides at the
+    mixture that it found, this forecast at the one expected.
     """
-    frame = _expected_frame(stage, mixture, n_rows)
-    looks = _looks(mixture, n_rows, left, frame)
-    # error of the fit to all sketches: by then components must be placed
-    first, error = min(looks.first, looks.again), looks.error
-    factor = ERROR_FACTOR * (1.0 if known else mixtures_differ_by(mixture))
-    # errors that are not small compared with the components grow faster than the information says
-    down, up = 1 + first**2, 1 + max(first, first**4)
-    return ErrorForecast(error, error / (factor * down), error * factor * up)
+    frame = _expected_frame(frame_stage, mixture, first.n_units)
+    inside = frame.mixture_to_frame(mixture)
+    d = mixture.n_features
+    usual = first.shape
+    shape = dataclasses.replace(usual, n_directions=_DIRECTIONS.get(d, usual.n_directions))
+    fewer = math.sqrt(_counted(usual, d) / _counted(shape, d))
+    noise = [
+        dataclasses.replace(sketch, shape=shape, multiplier=sketch.multiplier / fewer).deviations
+        for sketch in (first, finish.again)
+    ]
+    start = columns_apart(shape.n_directions, d) * shape.n_frequencies
+    covariance = finish.error_covariance(
+        inside, shape.frequencies(frame)[start:], noise[0][start:], noise[1][start:]
+    )
+    return error_law(covariance, mixture.weights)
 
 
 def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
@@ -128,12 +104,13 @@ def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
     """
     rows = mixture.sample(_SAMPLED_ROWS, rng=_SEED)
     if isinstance(stage, HistogramFrame):
-        quieter = _SAMPLED_ROWS / n_rows
+        quieter = _SAMPLED_ROWS / stage.units_of(n_rows)
         small = dataclasses.replace(
             stage,
             scale_sigma=quieter * stage.scale_sigma,
             location_sigma=quieter * stage.location_sigma,
             multipliers=tuple(quieter * multiplier for multiplier in stage.multipliers),
+            values=None,
         )
         source = SeededNoise(np.random.default_rng(_SEED))
         work = Work(ArrayPeople.of(rows), source)
@@ -145,25 +122,6 @@ def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:
         return Frame(mean, np.linalg.cholesky(covariance))
     scatter = StudentT().fit_blocks(rows[None], rng=0)[0]
     return Frame(scatter.means[0], scatter.cholesky[0])
-
-
-def _looks(mixture: Mixture, n_rows: int, left: float, frame: Frame) -> SecondLook:
-    """Compare the errors of two sketches, and of a sketch and moments, in this frame."""
-    d = mixture.n_features
-    usual = SketchShape.default(d, mixture.n_components)
-    shape = dataclasses.replace(usual, n_directions=_DIRECTIONS.get(d, usual.n_directions))
-    fewer = math.sqrt(_counted(usual, d) / _counted(shape, d))
-    multipliers = [1 / math.sqrt(share * left) for share in (FIRST_SHARE, 1 - FIRST_SHARE)]
-    first, second = (Sketch(shape, m / fewer, n_rows, d).deviations for m in multipliers)
-    start = columns_apart(shape.n_directions, d) * shape.n_frequencies
-    return compare_looks(
-        frame.mixture_to_frame(mixture),
-        shape.frequencies(frame)[start:],
-        first[start:],
-        second[start:],
-        multipliers[1],
-        n_rows,
-    )
 
 
 def _counted(shape: SketchShape, d: int) -> float:
@@ -181,18 +139,6 @@ def frame_chance(stage: Stage, mixture: Mixture, n_rows: int) -> float:
     if isinstance(stage, FrameAgreement):
         return _agreement_chance(stage, mixture, n_rows)
     return stage.pass_probability(n_rows)
-
-
-def sure_to_agree(choice: FrameChoice, mixture: Mixture, n_rows: int) -> bool:
-    """Check, quickly, whether blocks of the mixture nearly always agree on this frame."""
-    if choice.inflation is not None and _as_good_as_gaussian(mixture):
-        return choice.inflation >= _ALLOWED_FOR
-    return frame_chance(choice.stage, mixture, n_rows) >= _SURE
-
-
-def _as_good_as_gaussian(mixture: Mixture) -> bool:
-    """Check whether its blocks agree about as well as the Gaussian ones that frames are for."""
-    return mixture.n_components == 1 or mixture.n_features > _FEW_ENOUGH_COLUMNS
 
 
 @functools.lru_cache(maxsize=64)
@@ -275,7 +221,7 @@ def _shown(shares: Array, n: int, sigma: float, threshold: int) -> float:
 
 def _histogram_chance(stage: HistogramFrame, mixture: Mixture, n_rows: int) -> float:
     """Forecast the chance that every column shows a width and a place, averaged over offsets."""
-    chance = 1.0
+    chance, n_rows = 1.0, stage.units_of(n_rows)
     for column in _shares(mixture):
         passed = [
             _shown(seen.pairs, n_rows // 2, stage.scale_sigma, stage.scale_threshold)

@@ -1,4 +1,4 @@
-"""Plan frames: coordinates by the agreement of many small blocks, or by histograms.
+"""Plan frames: coordinates by histograms, or by the agreement of blocks if they are set by hand.
 
 Neither plan depends on the rows: planning knows how many there are, and nothing else of them. How
 block fits scatter depends only on the rows per block and on the number of columns, because the fits
@@ -13,7 +13,6 @@ import bisect
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,10 +25,17 @@ from privgmm.methods.cores import (
     AGREEING,
     Core,
     best_cores,
-    second_order_cost,
+    second_order_costs,
     upper_point,
 )
-from privgmm.privacy.curves import ORDERS, RenyiCurve, gaussian_curve
+from privgmm.privacy.composition import Price
+from privgmm.privacy.curves import (
+    ORDERS,
+    RenyiCurve,
+    conversion,
+    gaussian_curve,
+    lifted_mask_losses,
+)
 from privgmm.privacy.gaussian_account import mu_squared_after
 from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.noise_levels import lifted_eta
@@ -38,6 +44,7 @@ from privgmm.stages.sketch.agreement_frame import FrameAgreement
 from privgmm.stages.sketch.histogram_frame import (
     MOST_NOISE,
     HistogramFrame,
+    ValueCounts,
     histogram_radius,
     radius_range,
     variance_noise,
@@ -59,8 +66,8 @@ MOST_FEATURES = 20
 """Most columns for which the agreement of blocks is planned: the table ends here, by convention."""
 
 _BETA = 0.1
-"""Chance that the mask moves a frame farther than its alpha; by convention."""
-_ALPHAS = (0.75, 0.75, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5)
+"""Chance that the mask moves a frame farther than its accuracy; by convention."""
+_ACCURACIES = (0.75, 0.75, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5)
 """How far the mask may move a frame, by the number of columns, but for chance `_BETA`; 2 beyond
 these. Measured: with these fewer than one frame in a thousand is off by a factor of three in some
 direction. With 2 throughout, one in twenty-five is at d = 1 and 2, and some collapse: then waves
@@ -85,7 +92,7 @@ the scatter of block fits may be, in the order tried. Measured: blocks of a mixt
 components five standard deviations apart scatter up to three times as widely, and so do those of
 many real tables."""
 _BY_HAND = (0.3, 0.6, 0.9)
-"""Shares of the budget for a frame with blocks and alpha set by hand, in the order tried; by
+"""Shares of the budget for a frame with blocks and accuracy set by hand, in the order tried; by
 convention."""
 _AGREEING_BY_HAND = 0.9
 """Share of blocks that must agree on such a frame; by convention."""
@@ -99,6 +106,11 @@ _ROUNDING = 1e-9
 """Relative margin for rounding; by convention far above the rounding of a float."""
 _SPARED = 1e-6
 """Share kept of what a frame leaves: noise on integers costs a little more than on real numbers."""
+_SPARED_PER_MU = 1e-9
+"""The same, per unit of mu^2: more than ``r / 2^32`` of `gaussian_account`, which matters where
+little noise is left."""
+_ENOUGH = 1e6
+"""By convention: more mu^2 is not spent, for noise of a thousandth of a row's weight is none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +134,13 @@ class FrameChoice:
     share: float
     inflation: float | None = None
 
+    @property
+    def leaves_any(self) -> bool:
+        """Check whether any mu^2 is left: quickly where Rényi curves alone say so."""
+        price = self.stage.price()
+        known = _whole_account(self.budget.epsilon, self.budget.delta - _set_aside(price))
+        return price.mu_squared < known or self.left > 0
+
     @functools.cached_property
     def left(self) -> float:
         """The mu^2 that is left.
@@ -129,7 +148,15 @@ class FrameChoice:
         One Gaussian mechanism of noise ``left^-1/2`` sensitivities (or several whose mu^2 add up to
         it) still fits into the budget after the frame.
         """
-        return _left_after(self.stage, self.budget)
+        price, budget = self.stage.price(), self.budget
+        left = budget.delta - _set_aside(price)
+        if price.exact:
+            whole = _whole(budget.epsilon, left) - price.mu_squared
+        else:
+            before = functools.reduce(RenyiCurve.__add__, price.curves)
+            whole = mu_squared_after(before, budget.epsilon, left)
+        spent = min(whole, _ENOUGH)
+        return spent * (1 - max(_SPARED, _SPARED_PER_MU * spent))
 
 
 def mu_squared_left(fixed: RenyiCurve, epsilon: float, delta: float) -> float:
@@ -140,10 +167,13 @@ def mu_squared_left(fixed: RenyiCurve, epsilon: float, delta: float) -> float:
     It is 0 where nothing fits. Frames are compared by it, because it is quick; what the chosen one
     leaves is computed exactly.
     """
-    a = ORDERS
-    conversion = np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
-    most = float((2 * (epsilon - conversion - fixed.values) / a).max())
-    return max(0.0, most * (1 - _ROUNDING))
+    return float(_left_by_curves(fixed.values, epsilon, delta))
+
+
+def _left_by_curves(losses: Array, epsilon: float, delta: float) -> Array:
+    """Compute `mu_squared_left` of curves whose values are `losses` (..., orders)."""
+    most = (2 * (epsilon - conversion(delta) - losses) / ORDERS).max(axis=-1)
+    return np.asarray(np.maximum(0.0, most * (1 - _ROUNDING)))
 
 
 _NOTHING = RenyiCurve(np.zeros_like(ORDERS))
@@ -153,15 +183,15 @@ def _whole_account(epsilon: float, delta: float) -> float:
     return mu_squared_left(_NOTHING, epsilon, delta)
 
 
-def _left_after(stage: Stage, budget: Budget) -> float:
-    """Compute the mu^2 that still fits after a frame."""
-    price = stage.price()
-    off = price.rounding if price.gate else price.rounding + price.shortfall
-    if price.exact:
-        whole = mu_squared_after(_NOTHING, budget.epsilon, budget.delta - off)
-        return (whole - price.mu_squared) * (1 - _SPARED)
-    before = functools.reduce(RenyiCurve.__add__, price.curves)
-    return mu_squared_after(before, budget.epsilon, budget.delta - off) * (1 - _SPARED)
+def _set_aside(price: Price) -> float:
+    """Compute the part of delta that later stages cannot use."""
+    return price.rounding if price.gate else price.rounding + price.shortfall
+
+
+@functools.lru_cache(maxsize=256)
+def _whole(epsilon: float, delta: float) -> float:
+    """Compute the largest mu^2 of one Gaussian mechanism that has the budget to itself."""
+    return mu_squared_after(_NOTHING, epsilon, delta)
 
 
 # -------------------------------------------------------------------------- how block fits scatter
@@ -244,8 +274,8 @@ def _tabulated() -> tuple[Array, Array, Array]:
         )
 
 
-def _usual_alpha(n_features: int) -> float:
-    return _ALPHAS[n_features - 1] if n_features <= len(_ALPHAS) else 2.0
+def _usual_accuracy(n_features: int) -> float:
+    return _ACCURACIES[n_features - 1] if n_features <= len(_ACCURACIES) else 2.0
 
 
 def _make_table() -> None:
@@ -260,7 +290,7 @@ def _make_table() -> None:
         _TABLE,
         radii=np.stack(radii),
         friends=np.stack(friends),
-        etas=np.array([lifted_eta(d, _usual_alpha(d), _BETA) for d in features]),
+        etas=np.array([lifted_eta(d, _usual_accuracy(d), _BETA) for d in features]),
     )
 
 
@@ -296,14 +326,12 @@ def _block_choices(n_units: int, d: int) -> list[int]:
     return sorted({int(t) for t in np.geomspace(min(100, most), most, _BLOCK_CHOICES)})
 
 
-def _cheapest(cores: Iterable[Core], inflation: float, d: int, eta: float) -> list[Core]:
+def _cheapest(cores: list[Core], inflation: float, d: int, eta: float) -> list[Core]:
     """Keep the few cores whose test and mask cost least, to second order in gamma."""
-
-    def cost(core: Core) -> float:
-        gamma = 2 * inflation * core.radius * core.move
-        return second_order_cost(core, gamma, k=1, d=d, eta=eta)
-
-    return sorted(cores, key=cost)[:_PRICED_EXACTLY]
+    if len(cores) <= _PRICED_EXACTLY:
+        return cores
+    costs = second_order_costs(cores, inflation, k=1, d=d, eta=eta)
+    return [cores[i] for i in costs.argsort(kind="stable")[:_PRICED_EXACTLY]]
 
 
 @functools.lru_cache(maxsize=512)
@@ -312,7 +340,7 @@ def frame_stage(
     n_features: int,
     budget: Budget,
     *,
-    alpha: float | None = None,
+    accuracy: float | None = None,
     n_blocks: int | None = None,
 ) -> FrameChoice | None:
     """Plan the most tolerant agreement frame that costs little; None if none fits the budget.
@@ -325,7 +353,7 @@ def frame_stage(
         Columns d; more than 20 are not tabulated, and give None.
     budget : Budget
         Budget of the whole release.
-    alpha : float, optional
+    accuracy : float, optional
         How far the mask may move the frame. By default it nearly always stays right within a
         factor of three.
     n_blocks : int, optional
@@ -345,7 +373,7 @@ def frame_stage(
     n = whole_number(n_units, "n_units", 1)
     if d > MOST_FEATURES:
         return None
-    eta = float(_tabulated()[2][d - 1]) if alpha is None else lifted_eta(d, alpha, _BETA)
+    eta = float(_tabulated()[2][d - 1]) if accuracy is None else lifted_eta(d, accuracy, _BETA)
     choices = _block_choices(n, d)
     if n_blocks is not None:
         t = whole_number(n_blocks, "n_blocks", 1)
@@ -353,7 +381,7 @@ def frame_stage(
     cores = [_cores(t, n // t, d, budget.delta) for t in choices]
     total = _whole_account(budget.epsilon, budget.delta)
     best = functools.cache(lambda inflation: _best(cores, inflation, d, eta, budget))
-    used = _usual_alpha(d) if alpha is None else alpha
+    used = _usual_accuracy(d) if accuracy is None else accuracy
     for limit, inflations in _ALLOWANCES:
         for inflation in inflations:
             left, core = best(inflation)
@@ -393,7 +421,7 @@ def _fewest_rows(
 
 
 def frame_by_hand(
-    n_features: int, budget: Budget, *, alpha: float | None = None, n_blocks: int
+    n_features: int, budget: Budget, *, accuracy: float | None = None, n_blocks: int
 ) -> FrameChoice | None:
     """Plan an agreement frame with these blocks, whether they are expected to agree or not.
 
@@ -402,7 +430,7 @@ def frame_by_hand(
     """
     d = whole_number(n_features, "n_features", 1)
     t = whole_number(n_blocks, "n_blocks", 1)
-    used = _usual_alpha(d) if alpha is None else alpha
+    used = _usual_accuracy(d) if accuracy is None else accuracy
     eta = lifted_eta(d, used, _BETA)
     friends = math.floor(_AGREEING_BY_HAND * t)
     counts = np.where(np.arange(t) < friends, friends, 1).astype(np.float64)
@@ -424,14 +452,14 @@ def _agreement(
     test: AgreementTest,
     radius: float,
     d: int,
-    alpha: float,
+    accuracy: float,
     eta: float,
     rows_per_block: int | None = None,
 ) -> FrameAgreement:
     return FrameAgreement(
         n_components=1,
         n_features=d,
-        alpha=alpha,
+        mask_accuracy=accuracy,
         beta=_BETA,
         test=dataclasses.replace(test, radius=radius),
         eta=eta,
@@ -444,16 +472,15 @@ def _best(
     cores: list[list[Core]], inflation: float, d: int, eta: float, budget: Budget
 ) -> tuple[float, Core | None]:
     """Find the test that leaves most, among the cheapest for each number of blocks."""
-    best: tuple[float, Core | None] = (0.0, None)
-    for listed in cores:
-        for core in _cheapest(listed, inflation, d, eta):
-            gamma = averaged_move(inflation * core.radius, core.move)
-            mask = LiftedSpace(eta).mask_curve(gamma, d)
-            curve = gaussian_curve(core.test.sigma) + mask
-            left = mu_squared_left(curve, budget.epsilon, budget.delta)
-            if left > best[0]:
-                best = (left, core)
-    return best
+    tried = [core for listed in cores for core in _cheapest(listed, inflation, d, eta)]
+    if not tried:
+        return 0.0, None
+    gammas = [averaged_move(inflation * core.radius, core.move) for core in tried]
+    tests = np.array([gaussian_curve(core.test.sigma).values for core in tried])
+    masks = np.maximum(lifted_mask_losses(gammas, eta, d + 1), 0.0)
+    left = _left_by_curves(tests + masks, budget.epsilon, budget.delta)
+    best = int(left.argmax())
+    return (float(left[best]), tried[best]) if left[best] > 0 else (0.0, None)
 
 
 # ------------------------------------------------------------------------------------ histograms
@@ -461,49 +488,88 @@ def _best(
 _MISS_SHARE = 0.1
 """Share of delta for the event, over all histograms and both neighbours, that a bin of one row
 shows; by convention."""
-_SCALE_NOISE, _LOCATION_NOISE = 0.042, 0.035
-"""Noise on the counts, as a share of all pairs or rows."""
-_CHEAP = 0.005
-"""Share of the budget per kind of histogram below which more noise is of no use; by convention."""
+_MOST_UNITS, _USUAL_ACCOUNT = 1 << 17, 0.05
+"""Choice: rows or persons that a frame is found from at most, others being left out by chance, at a
+mu^2 like that of epsilon 1. The noise is then below the scatter of that many rows, and a frame
+needs to be right within a factor of two."""
+_LEAST_SHOWN = (0.02, 0.05)
+"""Choice: share of all pairs, and of all rows, that a bin must hold to be shown, where that is
+cheap. Many rows may share a value of a column; the others still have to show how it spreads."""
+_SHOWN_AT = 6.5
+"""Counts of this many deviations of noise are shown nearly always, at the usual deltas."""
+_FOR_WIDTHS, _FOR_PLACES = 0.03, 0.01
+"""Choice: shares of the budget that is spent on either kind of histogram to that end."""
+_MOST_NOISE = (0.042, 0.035)
+"""Measured: noise on the counts, as a share of all pairs or rows, with which rows of a Gaussian
+mixture still show a frame nearly always."""
+_FOR_VALUES, _FOR_GRIDS = 0.02, 0.01
+"""Choice: shares of the budget for the counts of single values, and for those on grids."""
+_LEAST_ATOM, _ATOM_AT = 0.02, 8.0
+"""Choice: share of the rows that a value needs to be shown, where that is cheap, and about how many
+deviations of noise the threshold is."""
+_INVENTED = 1e-6
+"""Choice: chance that a column in which each value occurs once shows one of them."""
+_GRID_NOISE = 0.01
+"""Choice: noise on counts of values on a grid, as a share of the rows, where that is cheap."""
+_FINEST = 6.0
+"""Choice: noise on counts that is little enough for any budget; with less than 2, noise on integers
+has no exact price."""
 _MOST_FOR_HISTOGRAMS = 0.7
 """Largest share of the budget that histograms take, else there is no frame; by convention."""
 _LOUD_ENOUGH = 1e5
 """Noise, in sensitivities, at which a round costs next to nothing; more would save nothing."""
-_ROUNDS_SHARE = 0.16
-"""Largest share of the budget that all rounds of moments take together."""
-_MOST_ROUNDS, _FEWEST_ROUNDS = 5, 2
-"""Rounds of moments with two columns or more; one column takes one round."""
+_ROUNDS_SHARE, _CHEAP_ROUNDS = 0.16, 0.01
+"""Largest share of the budget that all rounds of moments take together, and what they take at
+least, however many rows there are."""
+_MOST_ROUNDS, _FEWEST_ROUNDS = 8, 2
+"""Rounds of moments with two columns or more; one column takes one round. Each can make a direction
+a hundred times thinner: measured, eight find that of a shear of 1e5."""
 _LOUDEST = 0.17
 """Noise on a variance, in units of the frame, with which one more round still does no harm."""
-_QUIETEST = 0.06
-"""Noise on a variance, at the largest radius; less is not worth its price."""
+_QUIETEST, _AVERAGED = 0.06, 5
+"""Noise on a variance, at the largest radius, in up to five rounds, and of more together what five
+have; less is not worth more than `_CHEAP_ROUNDS`."""
 
 
 @functools.lru_cache(maxsize=512)
-def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoice | None:
+def histogram_stage(
+    n_units: int, n_features: int, budget: Budget, *, rounds: bool = True
+) -> FrameChoice | None:
     """Plan the histogram frame for these rows; None if they are too few for the budget.
 
-    Parameters are those of `frame_stage`, with any number of columns.
+    Parameters are those of `frame_stage`, with any number of columns. Without `rounds` the frame
+    knows each column by itself, and not how columns vary together.
     """
-    n = whole_number(n_units, "n_units", 1)
+    given = whole_number(n_units, "n_units", 1)
     d = whole_number(n_features, "n_features", 1)
     proved = (1 - _MISS_SHARE) * budget.delta
     total = _whole_account(budget.epsilon, proved)
-    widest = min(math.sqrt(2 * d / (_CHEAP * total)), MOST_NOISE * (1 - _ROUNDING))
-    scale_sigma = min(_SCALE_NOISE * (n // 2), widest)
-    location_sigma = min(_LOCATION_NOISE * n, widest)
+    if total <= 0:
+        return None
+    # small budgets, with much noise, take more rows
+    most = math.ceil(_MOST_UNITS * max(1.0, math.sqrt(_USUAL_ACCOUNT / total)))
+    n = min(given, most)
+    scale_sigma, location_sigma = (
+        _count_noise(count, least, most, share * total / d)
+        for count, least, most, share in zip(
+            (n // 2, n), _LEAST_SHOWN, _MOST_NOISE, (_FOR_WIDTHS, _FOR_PLACES), strict=True
+        )
+    )
     if min(scale_sigma, location_sigma) <= 0:
         return None
     if 2 * d * (scale_sigma**-2 + location_sigma**-2) > _MOST_FOR_HISTOGRAMS * total:
         return None
-    multipliers = _rounds(n, d, _ROUNDS_SHARE * total)
+    multipliers = _rounds(n, d, total) if rounds else ()
     stage = HistogramFrame(
         n_features=d,
         scale_sigma=scale_sigma,
         location_sigma=location_sigma,
-        miss=_MISS_SHARE * budget.delta / (4 * d),
+        # a thousandth is left for single values, whose threshold is far higher
+        miss=0.999 * _MISS_SHARE * budget.delta / (4 * d),
         multipliers=multipliers,
-        radius=histogram_radius(d, multipliers[0], n),
+        radius=histogram_radius(d, multipliers[0], n) if rounds else radius_range(d)[0],
+        most_units=most if given > most else None,
+        values=_value_counts(n, d, budget.delta, total),
     )
     price = stage.price()
     curve = functools.reduce(RenyiCurve.__add__, price.curves)
@@ -513,10 +579,36 @@ def histogram_stage(n_units: int, n_features: int, budget: Budget) -> FrameChoic
     share = 1 - left / _whole_account(budget.epsilon, budget.delta)
     choice = FrameChoice(stage, budget, share)
     # counts of few rows get so little noise that the exact account of integers leaves nothing
-    return choice if choice.left > 0 else None
+    return choice if choice.leaves_any else None
 
 
-def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:
+def _count_noise(count: int, least: float, most: float, mu_squared: float) -> float:
+    """Choose noise on the counts of a histogram of this many rows or pairs.
+
+    As little as a bin of the share `least` needs, if that costs no more than `mu_squared`. Few rows
+    need less noise than that pays for: then at most the share `most` of the count.
+    """
+    paid = math.sqrt(2 / mu_squared)
+    noise = max(least * count / _SHOWN_AT, paid, _FINEST)
+    return min(noise, most * count, MOST_NOISE * (1 - _ROUNDING))
+
+
+def _value_counts(n: int, d: int, delta: float, total: float) -> ValueCounts | None:
+    """Choose the noise on counts of single values; None if half of the rows would not show one."""
+
+    def paid(share: float) -> float:
+        return math.sqrt(2 * d / (share * total))
+
+    sigma = max(_LEAST_ATOM * n / _ATOM_AT, paid(_FOR_VALUES), _FINEST)
+    grid_sigma = max(_GRID_NOISE * n, paid(_FOR_GRIDS), _FINEST)
+    if max(sigma, grid_sigma) >= MOST_NOISE:
+        return None
+    miss = min(_INVENTED / n, 1e-3 * _MISS_SHARE * delta / (2 * d))
+    threshold = 1 + upper_point(sigma, miss)
+    return ValueCounts(sigma, threshold, grid_sigma) if threshold < n / 2 else None
+
+
+def _rounds(n: int, d: int, total: float) -> tuple[float, ...]:
     """Choose the noise of each round. More rounds find thin directions; too many drown in noise.
 
     Rounds that agree are averaged. So dividing the same budget among more of them costs nothing,
@@ -524,13 +616,15 @@ def _rounds(n: int, d: int, mu_squared: float) -> tuple[float, ...]:
     """
     least, most = radius_range(d)
     rounds = 1 if d == 1 else _MOST_ROUNDS
+    paid = _ROUNDS_SHARE * total
     while (
-        rounds > _FEWEST_ROUNDS
-        and variance_noise(d, math.sqrt(rounds / mu_squared), n, least) > _LOUDEST
+        rounds > _FEWEST_ROUNDS and variance_noise(d, math.sqrt(rounds / paid), n, least) > _LOUDEST
     ):
         rounds -= 1
-    enough = min(_QUIETEST / variance_noise(d, 1.0, n, most), _LOUD_ENOUGH)
-    return (max(math.sqrt(rounds / mu_squared), enough),) * rounds
+    quiet = _QUIETEST * math.sqrt(max(rounds / _AVERAGED, 1.0))
+    enough = min(quiet / variance_noise(d, 1.0, n, most), _LOUD_ENOUGH)
+    cheap = math.sqrt(rounds / (_CHEAP_ROUNDS * total))
+    return (max(math.sqrt(rounds / paid), min(enough, cheap)),) * rounds
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privgmm.errors import InvalidInput, MethodName, PrivGMMError
+from privgmm.errors import InvalidInput, MethodName
 from privgmm.methods import registry
 from privgmm.methods.calibration import no_plan, too_few_blocks
 from privgmm.methods.method import PASS, Look, Method, Outlook, Prospect
@@ -21,7 +21,6 @@ from privgmm.methods.sketch.forecast import (
     FIRST_SHARE,
     expected_error,
     frame_chance,
-    sure_to_agree,
 )
 from privgmm.methods.sketch.frames import (
     FrameChoice,
@@ -29,8 +28,10 @@ from privgmm.methods.sketch.frames import (
     frame_stage,
     histogram_stage,
 )
+from privgmm.methods.sketch.wide import MANY_COLUMNS, wide_stages
 from privgmm.methods.typical import expected_mixture
 from privgmm.mixture import Mixture
+from privgmm.stages.accuracy import ExpectedError
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.form import Form
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
@@ -39,12 +40,12 @@ from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Stage
+from privgmm.stages.wide.finish import WideFinish
+from privgmm.stages.wide.pooled import PooledLooks
+from privgmm.stages.wide.subspace import SubspaceSketch
 
 __all__ = ["SketchMethod"]
 
-_COSTLY_FRAME = 0.12
-"""An agreement frame that takes a larger share of the budget gives way to a histogram frame;
-measured: beyond it the histograms leave more for the sketch."""
 _WORKED_OUT = 9
 """Errors computed along a curve, by convention; they fall smoothly, so others are interpolated."""
 _ROWS_PER_DECADE = 16
@@ -57,8 +58,13 @@ _MOST_COMPONENTS = 20
 too small. Most numbers of columns allow for more."""
 _MANY = "lifted"
 """Method that is named where there are more components than a sketch resolves."""
+_MOST_FITTED = 50
+"""Components that are fitted at most. Time grows like k^2.5; measured: 50 in two columns, 3 min."""
+_TOO_LONG = "fitting more to a sketch would take many minutes"
 _MOST_ROWS = 10**12
 """Largest number of rows that integer sums hold; beyond it only sampling error is left."""
+_AUDITED_BLOCKS = 1000
+"""Choice: blocks of the plans by hand that the audit runs."""
 _ROUNDING = 1 + 1e-9
 """Factor on the computed noise, so that rounding does not cost more than the budget; by convention
 far above the rounding of a float."""
@@ -74,16 +80,16 @@ class SketchMethod(Method):
     name: ClassVar[str] = "sketch"
     title: ClassVar[str] = "Sketch"
     sentence: ClassVar[str] = "takes a noisy sketch of all rows and fits it, overlap or not"
-    look: ClassVar[Look] = Look("#B8336A", "longdash", 4.0)
-    largest_alpha: ClassVar[float] = math.inf
-    error_is_promised: ClassVar[bool] = False
+    # the colour of a release on every other page: it is the default
+    look: ClassVar[Look] = Look("#D55E00", "solid", 4.0)
+    largest_mask_accuracy: ClassVar[float] = math.inf
     plans_only_for_enough: ClassVar[bool] = True
     publishes_sketch: ClassVar[bool] = True
 
     # ----------------------------------------------------------------------------- planning
 
     def automatic(self, request: PlanRequest) -> Plan:
-        """Take the frame that leaves most of the budget, and divide what it leaves."""
+        """Find the frame by histograms, and divide what that leaves."""
         self.check(request)
         choice = _frame(request)
         if choice is None:
@@ -91,13 +97,13 @@ class SketchMethod(Method):
         return checked(_plan(request, choice))
 
     def calibrated(self, request: PlanRequest) -> Plan:
-        """Make the plan with the frame's alpha and blocks as asked, expected to release or not."""
+        """Make the plan with the frame's accuracy and blocks as asked, hopeful or not."""
         self.check(request)
         choice = _frame(request)
         if choice is None:
             t = self.default_blocks(request) if request.n_blocks is None else request.n_blocks
             choice = frame_by_hand(
-                request.n_features, request.budget, alpha=request.alpha, n_blocks=t
+                request.n_features, request.budget, accuracy=request.mask_accuracy, n_blocks=t
             )
             if choice is None:
                 raise too_few_blocks(request.budget, t)
@@ -107,14 +113,15 @@ class SketchMethod(Method):
         """Raise `InvalidInput` if the method cannot be asked this at all."""
         super().check(request)
         k, d = request.n_components, request.n_features
-        most = max(_MOST_COMPONENTS, SketchShape.default(d).most_components(d))
+        resolved = max(_MOST_COMPONENTS, SketchShape.default(d).most_components(d))
+        most = min(resolved, _MOST_FITTED)
         if k > most:
+            why = "a sketch does not resolve more" if most == resolved else _TOO_LONG
             raise InvalidInput(
                 f"must be at most {{most}} for {{method_is}} and {{columns}} column{'s' * (d > 1)}",
                 argument="n_components",
                 value=k,
-                remedy="a sketch does not resolve more; ask for fewer"
-                + ", or use {able}" * _takes(_MANY, request),
+                remedy=f"{why}; ask for fewer" + ", or use {able}" * _takes(_MANY, request),
                 facts={
                     "most": most,
                     "columns": d,
@@ -126,13 +133,24 @@ class SketchMethod(Method):
     def read(self, form: Form, request: PlanRequest) -> tuple[Stage, ...]:
         """Read a frame of either kind, a sketch, and the finish."""
         form.absent("refine")
-        histograms = form.data.get("histogram_frame")
         frame: Stage
-        if histograms is None:
+        if "n_blocks" in form.data or request.n_blocks is not None:
             frame = FrameAgreement.from_form(form, 1, request.n_features)
         else:
             frame = HistogramFrame.from_form(form.part("histogram_frame"))
+        if "subspace_sketch" in form.data:
+            sketched = SubspaceSketch.from_form(form.part("subspace_sketch"))
+            _check_rows(form, request, sketched.n_units)
+            looks = WideFinish.from_form(
+                form.part("finish"),
+                n_components=request.n_components,
+                n_features=sketched.n_features,
+                n_units=sketched.n_units,
+                covariance_type=request.covariance_type,
+            )
+            return frame, PooledLooks.from_form(form.part("pooled_looks")), sketched, looks
         first = Sketch.from_form(form.part("sketch"))
+        _check_rows(form, request, first.n_units)
         last = Finish.from_form(
             form.part("finish"),
             first,
@@ -146,11 +164,6 @@ class SketchMethod(Method):
     def feasible(self, request: PlanRequest) -> bool:
         """Check whether there is a frame for the request's rows that is found in 95 % of runs."""
         n, mixture = request.rows, expected_mixture(request)
-        if request.automatic:
-            plain = histogram_stage(n, request.n_features, request.budget)
-            # quick to plan, and the other frame is taken only where it is found as surely
-            if plain is not None and frame_chance(plain.stage, mixture, n) >= PASS:
-                return True
         choice = _frame(request)
         return choice is not None and frame_chance(choice.stage, mixture, n) >= PASS
 
@@ -164,14 +177,6 @@ class SketchMethod(Method):
         low, high = (decade * _ROWS_PER_DECADE for decade in _DECADES)
         step = first_step(low, high, holds)
         return math.inf if step is None else float(_grid_rows(step))
-
-    def alpha_for(self, request: PlanRequest) -> float:
-        """Forecast the error: it promises no alpha for what it publishes."""
-        return self.error_for(request)
-
-    def error_for(self, request: PlanRequest) -> float:
-        """Forecast the error; infinite if the rows are too few."""
-        return self.prospect(request).error
 
     def prospect(self, request: PlanRequest) -> Prospect:
         """Forecast chance and error of the plan that would be made."""
@@ -199,27 +204,44 @@ class SketchMethod(Method):
 
         Where the plan leaves the number of components open, the true number is assumed.
         """
-        frame, first, finish = plan.stages
-        chance = frame_chance(frame, mixture, n_rows)
+        chance = self.chance(plan, mixture, n_rows)
         k, most = mixture.n_components, plan.n_components
-        if not (isinstance(first, Sketch) and isinstance(finish, Finish)):
-            raise PrivGMMError(f"a plan of method {self.name!r} has a sketch and a finish")
         if k != most and not (plan.chooses_components and k < most):
             return Outlook(chance, None)
-        left = first.multiplier**-2 + finish.multiplier**-2
-        seen = expected_error(mixture, n_rows, frame, left, known=True)
-        return Outlook(chance, seen.error, (seen.low, seen.high))
+        return Outlook(chance, self.expected_error(plan, mixture, n_rows))
+
+    def chance(self, plan: Plan, mixture: Mixture, n_rows: float) -> float:
+        """Forecast the chance that the frame is found."""
+        return frame_chance(plan.stages[0], mixture, math.floor(n_rows))
+
+    def expected_error(
+        self,
+        plan: Plan,
+        mixture: Mixture,
+        n_rows: float,  # noqa: ARG002 - a plan is for one number of rows
+    ) -> ExpectedError:
+        """Forecast the error of the last stage, from all that is published before it."""
+        last = plan.stages[-1]
+        if isinstance(last, WideFinish):
+            return last.expected_errors(mixture).law()
+        return expected_error(mixture, plan.stages[0], plan.stage(Sketch), plan.stage(Finish))
 
     # -------------------------------------------------------------------------------- audit
 
     def audited_plans(self, *, thorough: bool) -> tuple[Plan, ...]:
-        """List plans with either kind of frame, for a few shapes."""
-        shapes = [(2, 2, 100_000), (2, 2, 2_000)]
+        """List plans with either kind of frame, for a few shapes, and one for many columns."""
+        shapes: list[tuple[int, int, int, int | None]] = [
+            (2, 2, 100_000, _AUDITED_BLOCKS),
+            (2, 2, 2_000, None),
+            (2, MANY_COLUMNS, 20_000, None),
+        ]
         if thorough:
-            shapes += [(1, 1, 50_000), (3, 5, 100_000)]
+            shapes += [(1, 1, 50_000, _AUDITED_BLOCKS), (3, 5, 10**6, None)]
         return tuple(
-            self.automatic(PlanRequest(n_components=k, n_features=d, n_rows=n, method=self.name))
-            for k, d, n in shapes
+            self.automatic(
+                PlanRequest(n_components=k, n_features=d, n_rows=n, n_blocks=t, method=self.name)
+            )
+            for k, d, n, t in shapes
         )
 
     def attacked_cores(self, *, thorough: bool) -> tuple[Plan, ...]:
@@ -230,6 +252,14 @@ class SketchMethod(Method):
             shapes += [(1, 7.0, tight), (2, 3.0, tight), (2, 3.0, loose), (2, 0.3, loose)]
         return tuple(
             Plan(_large_budget(d), (_small_frame(d, radius, *core),)) for d, radius, core in shapes
+        )
+
+
+def _check_rows(form: Form, request: PlanRequest, n_units: int) -> None:
+    """Check that the rows asked for, where they are said, are those of the sketch."""
+    if request.n_rows not in (None, n_units):
+        raise InvalidInput(
+            f"{form.name}.request.n_rows must be {n_units}, as in its sketch, got {request.n_rows}"
         )
 
 
@@ -254,7 +284,7 @@ def _small_frame(d: int, radius: float, member: int, full: int, core: int) -> Fr
     return FrameAgreement(
         n_components=1,
         n_features=d,
-        alpha=2.0,
+        mask_accuracy=2.0,
         beta=0.1,
         test=AgreementTest(31, radius, 1.0, 3, member, full, core),
         eta=0.3,
@@ -267,25 +297,24 @@ def _grid_rows(step: int) -> int:
 
 
 def _frame(request: PlanRequest) -> FrameChoice | None:
-    """Choose the agreement frame where it is cheap and sure to be found, else the better frame.
+    """Find the frame by histograms; by the agreement of blocks where mask or blocks are set.
 
-    The better one leaves most of the budget, among frames that are found nearly always. If neither
-    is, it is the one found more often.
+    Measured: errors are the same in either, and histograms cost less and refuse less often.
     """
     n, d, budget = request.rows, request.n_features, request.budget
-    agreed = frame_stage(n, d, budget, alpha=request.alpha, n_blocks=request.n_blocks)
-    if not request.automatic:
-        return agreed
-    mixture = expected_mixture(request)
-    if agreed is not None and agreed.share <= _COSTLY_FRAME and sure_to_agree(agreed, mixture, n):
-        return agreed
-    found = [one for one in (agreed, histogram_stage(n, d, budget)) if one is not None]
-    if len(found) < 2:
-        return found[0] if found else None
-    return max(found, key=lambda one: (min(frame_chance(one.stage, mixture, n), PASS), one.left))
+    if request.automatic:
+        return histogram_stage(n, d, budget, rounds=not _is_wide(request))
+    return frame_stage(n, d, budget, accuracy=request.mask_accuracy, n_blocks=request.n_blocks)
+
+
+def _is_wide(request: PlanRequest) -> bool:
+    """Check whether a plan for many columns answers; a knob set by hand asks for blocks."""
+    return request.n_features >= MANY_COLUMNS and request.automatic
 
 
 def _plan(request: PlanRequest, choice: FrameChoice) -> Plan:
+    if _is_wide(request):
+        return Plan(request, wide_stages(request, choice))
     k, d, n = request.n_components, request.n_features, request.rows
     shape = SketchShape.default(d, k)
     shares = (FIRST_SHARE, 1 - FIRST_SHARE)
@@ -313,17 +342,15 @@ def _prospect(request: PlanRequest) -> Prospect:
         return _shrunk(most, n, math.sqrt(_MOST_ROWS / n))
     choice = _frame(request)
     if choice is None:
-        return Prospect(SketchMethod.name, n, request.epsilon, 0.0, math.inf, None)
-    mixture = expected_mixture(request)
-    seen = expected_error(mixture, n, choice.stage, choice.left, known=request.expected is not None)
+        return Prospect(SketchMethod.name, n, request.epsilon, 0.0, None, None)
+    mixture, plan = expected_mixture(request), _plan(request, choice)
     return Prospect(
         SketchMethod.name,
         n,
         request.epsilon,
         frame_chance(choice.stage, mixture, n),
-        seen.error,
-        _plan(request, choice),
-        (seen.low, seen.high),
+        registry.get(SketchMethod.name).expected_error(plan, mixture, n),
+        plan,
     )
 
 
@@ -336,25 +363,25 @@ def _along(request: PlanRequest, rows: Sequence[int]) -> tuple[Prospect, ...]:
     seen = {n: _prospect(one) for n, one in asked.items() if n not in found or n in few}
     if not found:
         return tuple(seen[n] for n in rows)
-    logs = np.log([(n, seen[n].error, *seen[n].error_band) for n in sorted(few)])
+    known = [one for n in sorted(few) if (one := seen[n].expected_error) is not None]
+    logs, quantiles = np.log(sorted(few)), np.array([one.quantiles for one in known])
     mixture = expected_mixture(request)
     for n, choice in found.items():
         if n in seen:
             continue
-        error, low, high = (
-            float(np.exp(np.interp(math.log(n), logs[:, 0], column))) for column in logs[:, 1:].T
-        )
+        between = [np.interp(math.log(n), logs, column) for column in np.log(quantiles).T]
+        expected = ExpectedError(tuple(np.exp(np.minimum(between, 0.0)).tolist()))
         chance = frame_chance(choice.stage, mixture, n)
         plan = _plan(asked[n], choice)
-        seen[n] = Prospect(SketchMethod.name, n, request.epsilon, chance, error, plan, (low, high))
+        seen[n] = Prospect(SketchMethod.name, n, request.epsilon, chance, expected, plan)
     return tuple(seen[n] for n in rows)
 
 
 def _shrunk(seen: Prospect, n: float, factor: float) -> Prospect:
     """Return a forecast for other rows, with all errors times a factor."""
-    low, high = seen.error_band
+    found = seen.expected_error
     return dataclasses.replace(
-        seen, n_rows=n, error=factor * seen.error, error_band=(factor * low, factor * high)
+        seen, n_rows=n, expected_error=None if found is None else found.times(factor)
     )
 
 

@@ -17,7 +17,7 @@ from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
-from privgmm.methods.sketch.forecast import expected_error, frame_chance
+from privgmm.methods.sketch.forecast import frame_chance
 from privgmm.methods.sketch.frames import frame_by_hand, frame_stage, histogram_stage
 from privgmm.methods.what_if import along_rows, prospect
 from privgmm.mixture import Mixture
@@ -86,22 +86,14 @@ def test_histograms_show_as_often_as_foretold(n: int) -> None:
 # --------------------------------------------------------------------------------------- error
 
 
-def test_bands_widen_where_less_is_known() -> None:
-    mixture = random_mixture(3, 3, separation=3.0, rng=4)
+def test_errors_fall_with_rows_and_epsilon_and_rise_with_overlap() -> None:
+    def error(n: int, separation: float = 4.0, epsilon: float = 1.0) -> float:
+        mixture = random_mixture(3, 3, separation=separation, rng=4)
+        return prospect(asked(n, mixture, epsilon=epsilon)).error
 
-    def width(n: int, *, known: bool) -> float:
-        choice = histogram_stage(n, 3, Budget(2.0, 1e-6))
-        assert choice is not None
-        seen = expected_error(mixture, n, choice.stage, choice.left, known=known)
-        assert seen.low <= seen.error <= seen.high
-        return seen.high / seen.low
-
-    sharp = width(10**6, known=True)
-    assert sharp < 3
-    # components that a sketch cannot tell apart may be found anywhere
-    assert width(1_000, known=True) > 2 * sharp
-    # others of the same separation lie otherwise
-    assert width(10**6, known=False) > 3 * sharp
+    assert error(10**6) < error(10**5) < error(10**4) < error(3_000)
+    assert error(10**4, epsilon=4.0) < error(10**4) < error(10**4, epsilon=0.5)
+    assert error(10**5, separation=6.0) < error(10**5) < error(10**5, separation=2.0)
 
 
 @pytest.mark.parametrize("d", [2, 5])
@@ -119,18 +111,19 @@ def test_curves_go_through_the_errors_at_hand(d: int) -> None:
 
 def test_nothing_is_forecast_without_rows_enough() -> None:
     nothing = prospect(asked(100, FOUR))
-    assert (nothing.pass_probability, nothing.error, nothing.plan) == (0.0, math.inf, None)
+    assert (nothing.pass_probability, nothing.expected_error, nothing.plan) == (0.0, None, None)
+    assert nothing.error == math.inf
 
 
 # ------------------------------------------------------------------------------------- by hand
 
 
 def test_a_plan_by_hand_is_made_whether_blocks_will_agree_or_not() -> None:
-    request = asked(4_000, FOUR, alpha=0.5, n_blocks=200)
+    request = asked(4_000, FOUR, mask_accuracy=0.5, n_blocks=200)
     plan = plan_for(request).plan
-    assert (plan.stage(Agreement).alpha, plan.stage(Agreement).n_blocks) == (0.5, 200)
+    assert (plan.stage(Agreement).mask_accuracy, plan.stage(Agreement).n_blocks) == (0.5, 200)
     assert plan.budget.covers(plan.spent())
-    assert frame_stage(4_000, 2, ONE, alpha=0.5, n_blocks=200) is None
+    assert frame_stage(4_000, 2, ONE, accuracy=0.5, n_blocks=200) is None
     with pytest.raises(InvalidInput, match="n_blocks = 10 is too few for the test to pass"):
         plan_for(request.but(n_blocks=10))
 
@@ -145,13 +138,13 @@ def test_by_hand_more_blocks_may_lie_farther_apart() -> None:
 
 
 ONE_COLUMN = Mixture([1.0], [[3.0]], [[[2.0]]])
-WIDE_MASK = asked(20_000, ONE_COLUMN, epsilon=4.0, alpha=2.0, n_blocks=300)
-"""With alpha = 2 some masks leave a frame in which waves wrap around; those are refused."""
+WIDE_MASK = asked(20_000, ONE_COLUMN, epsilon=4.0, mask_accuracy=2.0, n_blocks=300)
+"""With a mask accuracy of 2 some frames make waves wrap around; those are refused."""
 
 
 def test_frames_that_noise_made_too_small_are_part_of_the_forecast() -> None:
     assert 0.95 < prospect(WIDE_MASK).pass_probability < 0.98
-    # as it comes, alpha leaves no such frames
+    # as it comes, the mask leaves no such frames
     assert prospect(asked(20_000, ONE_COLUMN)).pass_probability > 0.99
 
 

@@ -190,7 +190,7 @@ def test_forgives_as_much_as_the_share_allows() -> None:
         assert choice.inflation is not None
         assert choice.share <= limits[choice.inflation]
         assert stage.learner == "student"
-        assert (stage.alpha, stage.beta, stage.n_components) == (0.75, 0.1, 1)
+        assert (stage.mask_accuracy, stage.beta, stage.n_components) == (0.75, 0.1, 1)
         assert n // stage.n_blocks >= 6
         assert stage.n_blocks <= 1500
         assert stage.separation == 0
@@ -215,7 +215,7 @@ def test_blocks_and_alpha_as_asked() -> None:
     best = planned(20_000, 2)[1]
     assert choice.share >= best.share - 1e-9 or choice.inflation != best.inflation
     assert frame_stage(2_000, 2, ONE, n_blocks=400) is None
-    finer = frame_stage(20_000, 2, ONE, alpha=0.6)
+    finer = frame_stage(20_000, 2, ONE, accuracy=0.6)
     assert finer is not None
     assert isinstance(finer.stage, AveragedAgreement)
     assert finer.stage.eta == pytest.approx(lifted_eta(2, 0.6, 0.1))
@@ -278,7 +278,7 @@ def test_a_twentieth_of_the_blocks_may_stray() -> None:
 def test_noise_levels_of_the_table() -> None:
     for d in (1, 2, 5):
         stage = planned(10**6, d)[0]
-        assert stage.eta == pytest.approx(lifted_eta(d, stage.alpha, 0.1), rel=1e-6)
+        assert stage.eta == pytest.approx(lifted_eta(d, stage.mask_accuracy, 0.1), rel=1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 6, 10])

@@ -27,10 +27,18 @@ from privgmm.stages.sketch.stage import Sketch
 GRID = 1e-4
 
 
-def planned(n: int, d: int, epsilon: float, delta: float, k: int = 2) -> Plan:
+def planned(
+    n: int, d: int, epsilon: float, delta: float, k: int = 2, n_blocks: int | None = None
+) -> Plan:
     return SketchMethod().automatic(
         PlanRequest(
-            n_components=k, n_features=d, n_rows=n, epsilon=epsilon, delta=delta, method="sketch"
+            n_components=k,
+            n_features=d,
+            n_rows=n,
+            epsilon=epsilon,
+            delta=delta,
+            n_blocks=n_blocks,
+            method="sketch",
         )
     )
 
@@ -70,12 +78,16 @@ def test_a_plan_with_histograms_costs_what_dp_accounting_says(
     plan = planned(n, d, epsilon, delta)
     frame = plan.stages[0]
     assert isinstance(frame, HistogramFrame)
-    counts = [frame.scale_sigma / math.sqrt(2), frame.location_sigma / math.sqrt(2)]
+    values = frame.values
+    assert values is not None
+    sigmas = [frame.scale_sigma, frame.location_sigma, values.sigma, values.grid_sigma]
+    counts = [sigma / math.sqrt(2) for sigma in sigmas]
     shortfall = d * sum(
         DiscreteGaussian(sigma).survival(threshold - lone)
         for sigma, threshold in (
             (frame.scale_sigma, frame.scale_threshold),
             (frame.location_sigma, frame.location_threshold),
+            (values.sigma, values.threshold),
         )
         for lone in (0, 1)
     )
@@ -116,7 +128,7 @@ def test_a_plan_with_an_agreement_costs_its_mask_and_gaussians(
     n: int, d: int, epsilon: float, delta: float
 ) -> None:
     """Its price is above that of test, sketch and finish alone, and below that by Rényi curves."""
-    plan = planned(n, d, epsilon, delta)
+    plan = planned(n, d, epsilon, delta, n_blocks=600)
     frame = plan.stages[0]
     assert isinstance(frame, FrameAgreement)
     mask = frame.mask_curve()

@@ -10,8 +10,24 @@ imported from its room, such as ``privgmm.distances`` or ``privgmm.learners``.
 True
 """
 
+from typing import Any
+
 import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# `from privgmm import *` must not ask for the extra that widgets need
+__all__.remove("widgets")
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _load(name)
+    except ModuleNotFoundError as missing:
+        # as read by someone who has installed the package without what it depends on
+        raise ModuleNotFoundError(
+            f"privgmm.{name} needs {missing.name}: pip install privgmm brings it. NumPy alone is "
+            "enough for privgmm.read_mixture, which reads the mixture in a receipt",
+            name=missing.name,
+        ) from missing

@@ -1,5 +1,6 @@
 """Names of the package's root, in one list: they are loaded when first asked for."""
 
+from . import widgets as widgets
 from .budget import Budget as Budget
 from .data.datasets import generate as generate
 from .data.datasets import load_sample as load_sample
@@ -22,6 +23,8 @@ from .methods.planner import best_plan as best_plan
 from .methods.planner import calibrate as calibrate
 from .methods.request import PlanRequest as PlanRequest
 from .mixture import Mixture as Mixture
+from .records.document import read_mixture as read_mixture
+from .records.receipt import read_receipt as read_receipt
 from .records.receipt import verify_receipt as verify_receipt
 from .releases import Outcome as Outcome
 from .releases import join_sketch as join_sketch

@@ -18,10 +18,12 @@ from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.refinement.noisy_moments import cut_sums
 from privgmm.stages.refinement.projection import vote_sums
+from privgmm.stages.refinement.soft_looks import SoftLook, Units, look_sums
 from privgmm.stages.refinement.winsorised import WinsorisedMoments, winsorised_sums
 from privgmm.stages.sketch import fitting, nearest
 from privgmm.stages.sketch.features import SketchShape, feature_sums, fixed_point_scale
 from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.wide.subspace import Projection
 
 __all__ = ["compile_all"]
 
@@ -48,6 +50,8 @@ def _warm_sketch(mixture: Mixture) -> None:
         feature_sums(people, frame, shape, scale=fixed_point_scale(12))
         winsorised_sums(people, mixture, WinsorisedMoments(3.0))
         vote_sums(people, [mixture, mixture], 2.0)
+        look_sums(people, Units(np.zeros(d), np.ones(d)), mixture, SoftLook(0.0, 1.0))
+    Projection(np.zeros(d), np.eye(d))(rows)
     fits = StudentT().fit_blocks(mixture.sample(40, rng=1).reshape(2, 20, d), rng=0)
     LiftedSpace(0.1).placed(fits, 1.0)
     fitting.warm_fitting()

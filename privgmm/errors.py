@@ -15,6 +15,7 @@ from typing import Any
 __all__ = [
     "PLAIN",
     "BudgetExceeded",
+    "InaccurateRelease",
     "InvalidInput",
     "MethodName",
     "PrivGMMError",
@@ -180,6 +181,10 @@ class ReleaseRefused(PrivGMMError, UserWarning):
 
     It is a warning when a fit is refused, and an error of every method that needs the mixture.
     """
+
+
+class InaccurateRelease(UserWarning):
+    """Warn that a release is not as accurate as asked for, by forecast or by published numbers."""
 
 
 class SuspectColumn(UserWarning):

@@ -6,9 +6,10 @@ Importing this module imports scikit-learn, so the package does it only when ask
 
 from __future__ import annotations
 
+import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
@@ -25,9 +26,15 @@ from privgmm.arrays import Array, IntArray, whole_number
 from privgmm.budget import Unit
 from privgmm.covariance_structures import DEFAULT as FULL
 from privgmm.covariance_structures import covariance_structure
-from privgmm.data.rows import checked_frame_names, is_stored, row_source
-from privgmm.data.source import RowSource, check_finite, check_spread, count_groups
-from privgmm.errors import InvalidInput, Problem, ReleaseRefused
+from privgmm.data.rows import (
+    MemorySource,
+    checked_frame_names,
+    collected,
+    is_stored,
+    row_source,
+)
+from privgmm.data.source import RowSource, count_groups
+from privgmm.errors import InaccurateRelease, InvalidInput, Problem, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.ledger.cautions import level_outside
@@ -37,6 +44,10 @@ from privgmm.methods.planner import plan_for
 from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
 from privgmm.mixture import Mixture
 from privgmm.releases import Executor, Outcome, Release, release
+from privgmm.showing.progress import step_lines
+from privgmm.showing.shortcuts import plotted
+from privgmm.showing.text import component_table
+from privgmm.stages.recorded import as_published
 
 __all__ = ["NoMixture", "PrivateGaussianMixture", "of_mixture"]
 
@@ -79,7 +90,12 @@ _FITTED = (
     "n_components_",
     "choice_",
     "standard_errors_",
+    "expected_error_",
     "misfit_",
+    "resolution_",
+    "atoms_",
+    "steps_",
+    "usefulness_",
     "sketch_",
     "outcome_",
 )
@@ -102,7 +118,11 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     epsilon, delta : float
         The TOTAL budget of a `fit`; neighbouring tables differ by replacing one row.
     alpha : float, optional
-        Accuracy of the coarse release, see `calibrate`; by default `best_plan` chooses.
+        Accuracy that is asked for: the mixture is to be within alpha of the truth in dist_GMM (0 is
+        perfect, 1 is wrong), in nine of ten releases. `fit` warns with `InaccurateRelease` where
+        that is not to be expected, or not found. 0.2 unless given.
+    mask_accuracy : float, optional
+        How far a mask may move what blocks agree on; by default the method chooses.
     n_blocks : int, optional
         Blocks the rows are dealt into; by default `best_plan` chooses.
     method : str
@@ -120,6 +140,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     random_state : None, int, RandomState or Generator
         None draws cryptographic noise. Anything else is repeatable: a demonstration that warns
         (`SeededRelease`) and says so (``seeded_``). It is NOT differentially private.
+    verbose : bool
+        Whether `fit` prints how far it is: a bar per step of the work. It shows numbers of rows and
+        blocks, which are public where rows are protected; times may depend on the rows, so what is
+        printed is for the owner of the data. Callbacks of scikit-learn (since 1.9) are not taken.
 
     Attributes
     ----------
@@ -141,6 +165,18 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         Which numbers of components were tried and how well each does; None where k was given.
     standard_errors_ : StandardErrors or None
         How far its numbers may be off; None where the method cannot say.
+    expected_error_ : ExpectedError or None
+        Law of the distance dist_GMM to the truth, from published numbers; None where such a mixture
+        does not explain the rows, or the error is not known.
+    resolution_ : tuple of str
+        Of each component "resolved", "poorly resolved" or "not resolved"; empty where not known.
+    usefulness_ : Usefulness
+        Whether the mixture is as accurate as asked for, from published numbers, and why not.
+    atoms_ : tuple of Atom
+        Values that many rows share, with their noisy shares; empty where none was found.
+    steps_ : tuple of float or None
+        Step of the grid that each column is recorded on; None without one, empty where no column
+        has one.
     misfit_ : float or None
         How badly such a mixture explains the rows, in standard deviations: beyond 5 it does not.
         None without a sketch.
@@ -176,6 +212,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         alpha: float | None = None,
+        mask_accuracy: float | None = None,
         n_blocks: int | None = None,
         method: str = DEFAULT_METHOD,
         covariance_type: str = FULL,
@@ -183,11 +220,13 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         learner: Learner | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
+        self.mask_accuracy = mask_accuracy
         self.n_blocks = n_blocks
         self.method = method
         self.covariance_type = covariance_type
@@ -195,6 +234,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.learner = learner
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     # ------------------------------------------------------------------------------- fitting
 
@@ -238,6 +278,9 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         ReleaseRefused
             If there is no mixture to show: a noisy test did not pass, or, with nothing spent,
             there are too few rows for any plan.
+        InaccurateRelease
+            If the mixture is not within alpha of the truth, as surely as asked, by what was
+            published: `usefulness_` says why.
         PrivacyWarning
             If the promise is weaker than it may seem: the noise is seeded (`SeededRelease`),
             epsilon or delta are large (`WeakBudget`), rows were fitted before without a ledger
@@ -247,27 +290,17 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         """
         _refuse_weights(refused)
         self._check_parameters()
+        X = collected(X)
+        self._frames_ = _frames_of(X)
         checked_frame_names(X, stacklevel=level_outside() or 1)
-        table: Any
-        if isinstance(X, RowSource) or is_stored(X) or isinstance(groups, str):
-            table = row_source(X, without=(groups,) if isinstance(groups, str) else ())
-            self.n_features_in_ = table.n_features
-            self.feature_names_in_ = np.array(table.columns, dtype=object)
-            n_units, d = self._units(table, groups), table.n_features
-        else:
-            # the package reports what is not finite: the usual advice, to drop rows, is wrong here
-            table = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-            check_finite(table)
-            n_units, d = self._units(table, groups), table.shape[1]
+        table = self._table(X, groups)
+        n_units, d = self._units(table, groups), table.n_features
         unit: Unit = "row" if groups is None else "person"
         # how many components a method takes depends on the number of columns
         methods.get(self.method).check(self._request(None, d, unit))
         plan, problem = self._plan(n_units, d, unit)
         outcome: Outcome | None = None
         if plan is not None and not problem:
-            if isinstance(table, np.ndarray):
-                # here the columns still have their names
-                check_spread(table, getattr(self, "feature_names_in_", None))
             outcome = release(
                 table,
                 plan,
@@ -276,6 +309,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
                 ledger=ledger,
                 groups=groups,
                 executor=executor,
+                watch=step_lines(sys.stdout) if self.verbose else None,
             )
         self._store(plan, outcome, problem)
         return self
@@ -320,6 +354,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
             method=self.method,
             unit=unit,
             alpha=self.alpha,
+            mask_accuracy=self.mask_accuracy,
             n_blocks=self.n_blocks,
             choose_components=is_open,
             covariance_type=self.covariance_type,
@@ -337,14 +372,30 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
                 f"RandomState or a Generator, got {state!r}"
             ) from problem
 
-    def _units(self, rows: Array | RowSource, groups: npt.ArrayLike | str | None) -> int:
+    def _table(self, X: Any, groups: npt.ArrayLike | str | None) -> RowSource:
+        """Open the rows, and note how many columns there are and what they are called."""
+        if isinstance(X, RowSource) or is_stored(X) or isinstance(groups, str):
+            table = row_source(X, without=(groups,) if isinstance(groups, str) else ())
+            self.n_features_in_ = table.n_features
+            self.feature_names_in_ = np.array(table.columns, dtype=object)
+            return table
+        if self._frames_ is not None:
+            table = MemorySource(X)
+            validate_data(self, X, skip_check_array=True)
+        else:
+            # the package reports what is not finite: the usual advice, to drop rows, is wrong here
+            rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+            table = MemorySource(rows)
+        table.rows()
+        return table
+
+    def _units(self, rows: RowSource, groups: npt.ArrayLike | str | None) -> int:
         """Count what is protected: rows, or persons where rows are grouped."""
-        n = rows.n_rows if isinstance(rows, RowSource) else len(rows)
         if groups is None:
-            return n
-        if isinstance(groups, str) and isinstance(rows, RowSource):
+            return rows.n_rows
+        if isinstance(groups, str):
             return rows.count_persons(groups)
-        return count_groups(groups, n)
+        return count_groups(groups, rows.n_rows)
 
     def _plan(self, n: int, d: int, unit: Unit) -> tuple[Plan | None, str]:
         """Make a plan from public numbers, or say why there is none; parameters are valid."""
@@ -380,12 +431,15 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         if isinstance(result, Release):
             self.reason_ = ""
             self._store_mixture(result)
+            if not self.usefulness_.is_useful:
+                told = InaccurateRelease(str(self.usefulness_))
+                warnings.warn(told, stacklevel=level_outside() or 1)
             return
         self.reason_ = problem if result is None else result.reason
         warnings.warn(ReleaseRefused(self.reason_), stacklevel=level_outside() or 1)
 
     def _store_mixture(self, result: Release) -> None:
-        mixture, sketch = result.mixture, result.sketch
+        mixture = result.mixture
         self.mixture_ = mixture
         self.n_components_ = mixture.n_components
         self.weights_ = mixture.weights
@@ -397,12 +451,22 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         self.precisions_ = structure.reduced(full)
         self.precisions_cholesky_ = structure.reduced(factors)
         self.standard_errors_ = result.standard_errors
+        self.expected_error_ = result.expected_error
+        self.resolution_ = result.resolution
+        self.atoms_ = result.atoms
+        self.steps_ = result.steps
+        self.usefulness_ = result.usefulness()
         self.misfit_ = result.misfit
         self.choice_ = result.choice
-        names = getattr(self, "feature_names_in_", None)
-        if sketch is not None and names is not None:
-            sketch = sketch.with_columns([str(name) for name in names])
-        self.sketch_ = sketch
+        self.sketch_ = result.sketch
+
+    def __getattr__(self, name: str) -> Any:
+        """Say why there is no mixture, where an attribute of one is asked for after a refusal."""
+        # what `of_mixture` raises ends here too, as an attribute that is not there
+        of_one = name in _FITTED or hasattr(type(self), name)
+        if of_one and self.__dict__.get("released_") is False:
+            raise NoMixture(self.reason_)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         words = str(super().__repr__(N_CHAR_MAX))
@@ -423,6 +487,10 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self, "released_")
+        X = collected(X)
+        if _frames_of(X) is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return MemorySource(X).rows()
         rows: Array = validate_data(self, X, dtype=np.float64, reset=False)
         return rows
 
@@ -451,16 +519,66 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         """Compute chances of the components (n, k). CONFIDENTIAL, like the rows given."""
         return np.asarray(softmax(self._joint(X), axis=1), dtype=np.float64)
 
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what rows `sample` gives: "pandas", "polars", or arrays with "default".
+
+        As in scikit-learn. None leaves it as it is: a frame of the kind that was fitted, and an
+        array for an array.
+        """
+        if transform not in (None, "default", "pandas", "polars"):
+            raise InvalidInput(
+                f"transform must be 'default', 'pandas', 'polars' or None, got {transform!r}"
+            )
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
     @of_mixture
-    def sample(self, n_samples: int = 1) -> tuple[Array, IntArray]:
-        """Draw rows (n, d) and their components (n,) from the release; costs no privacy."""
+    def summary(self) -> Any:
+        """Tabulate the mixture as a pandas data frame, with standard errors where known."""
+        return component_table(self._released(), self.standard_errors_, self.resolution_)
+
+    @of_mixture
+    def plot(self, **options: Any) -> Any:
+        """Draw the mixture, with standard errors where known: a Plotly figure."""
+        outcome = getattr(self, "outcome_", None)
+        return plotted(self._released() if outcome is None else outcome.result, **options)
+
+    @of_mixture
+    def sample(
+        self,
+        n_samples: int = 1,
+        *,
+        whole: bool | Sequence[str | int] = (),
+        limits: Mapping[Any, tuple[float | None, float | None]] | None = None,
+    ) -> tuple[Any, IntArray]:
+        """Draw rows (n, d) and their components (n,) from the release; costs no privacy.
+
+        Values and grids that the release names are drawn as `Release.sample` draws them: values of
+        `atoms_` as often as they were found, other values on their grid, and whole numbers as
+        integers in a frame. After a fit to a data frame the rows are a data frame too; see
+        `set_output`. For `whole` and `limits` see `Mixture.sample_table`.
+        """
         mixture = self._released()
         n = whole_number(n_samples, "n_samples", 1)
         state = self._noise()
         if isinstance(state, int):
             # another stream than that of the noise: rows must not repeat it
             state = np.random.default_rng([state, 1])
-        return mixture.sample_with_labels(n, rng=state)
+        rows, labels = mixture.sample_with_labels(n, rng=state)
+        rows, whole = as_published(rows, mixture, self.atoms_, self.steps_, whole)
+        asked = getattr(self, "_sklearn_output_config", {}).get("transform", self._frames_)
+        frames = None if asked == "default" else asked
+        if frames is None and not whole and limits is None:
+            return rows, labels
+        table = mixture.as_table(rows, whole=whole, limits=limits)
+        if frames is None:
+            return table.to_numpy(), labels
+        if frames == "polars":
+            import polars as pl
+
+            return pl.DataFrame({name: table[name].to_numpy() for name in table}), labels
+        return table, labels
 
     def _n_parameters(self) -> int:
         k, d = self._released().means.shape
@@ -477,6 +595,13 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
     def aic(self, X: Any) -> float:
         """Compute the Akaike information criterion on X, lower is better. CONFIDENTIAL."""
         return float(-2 * self.score_samples(X).sum() + 2 * self._n_parameters())
+
+
+def _frames_of(X: Any) -> str | None:
+    """Return which kind of data frame this is, by the name of its library; None for others."""
+    if isinstance(X, RowSource) or not hasattr(X, "columns"):
+        return None
+    return "polars" if type(X).__module__.partition(".")[0] == "polars" else "pandas"
 
 
 def _refuse_weights(given: dict[str, Any]) -> None:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve_triangular
-from scipy.special import chdtr, logsumexp
 
-from privgmm.arrays import Array, BoolArray, finite_array, frozen, whole_number
+from privgmm.arrays import Array, BoolArray, column_names, finite_array, frozen, whole_number
 from privgmm.errors import InvalidInput
-from privgmm.html import mixture_html
+from privgmm.showing.html import mixture_html
+from privgmm.showing.shortcuts import plotted
+from privgmm.showing.text import ErrorsLike, component_lines, component_table, mixture_title
 
 __all__ = ["Component", "Mixture", "MixtureBatch", "cholesky_of_root"]
 
@@ -45,7 +45,7 @@ def cholesky_of_root(roots: Array) -> Array:
     return np.swapaxes(upper * signs[..., :, None], -1, -2).copy()
 
 
-@dataclasses.dataclass(frozen=True, eq=False, init=False)
+@dataclasses.dataclass(frozen=True, eq=False, init=False, repr=False)
 class Mixture:
     """A mixture of k Gaussians in d dimensions (Definition 1.2).
 
@@ -56,16 +56,20 @@ class Mixture:
     means : array-like (k, d)
     covariances : array-like (k, d, d)
         Symmetric positive definite.
+    columns : sequence of str, optional
+        Names of the d columns; x1, x2, .. if there are none.
 
     Notes
     -----
     The order of components carries meaning for privacy, so it is kept; two mixtures are equal
-    (``==``) when all arrays agree exactly, order included. Compare up to order with `dist_gmm`.
+    (``==``) when all arrays agree exactly, order included, whatever their columns are called.
+    Compare up to order with `dist_gmm`.
     """
 
     weights: Array
     means: Array
     covariances: Array
+    columns: tuple[str, ...]
     cholesky: Array = dataclasses.field(repr=False)
 
     def __init__(
@@ -73,6 +77,7 @@ class Mixture:
         weights: npt.ArrayLike,
         means: npt.ArrayLike,
         covariances: npt.ArrayLike,
+        columns: Sequence[str] = (),
     ) -> None:
         w = finite_array(weights, "weights", (None,))
         k = w.shape[0]
@@ -98,9 +103,16 @@ class Mixture:
             raise InvalidInput(
                 "covariances must be positive definite: a component is flat in some direction"
             ) from problem
-        self._store(w, m, s, factor)
+        self._store(w, m, s, factor, columns)
 
-    def _store(self, weights: Array, means: Array, covariances: Array, factor: Array) -> None:
+    def _store(
+        self,
+        weights: Array,
+        means: Array,
+        covariances: Array,
+        factor: Array,
+        columns: Sequence[str] = (),
+    ) -> None:
         with np.errstate(over="ignore"):
             total = weights.sum()
         if (weights < 0).any() or abs(total - 1) > _WEIGHT_SUM:
@@ -114,10 +126,15 @@ class Mixture:
             ("cholesky", factor),
         ):
             object.__setattr__(self, name, frozen(value))
+        object.__setattr__(self, "columns", column_names(columns, means.shape[1]))
 
     @classmethod
     def from_roots(
-        cls, weights: npt.ArrayLike, means: npt.ArrayLike, roots: npt.ArrayLike
+        cls,
+        weights: npt.ArrayLike,
+        means: npt.ArrayLike,
+        roots: npt.ArrayLike,
+        columns: Sequence[str] = (),
     ) -> Mixture:
         """Build from square roots A (k, d, d) of the covariances ``A A^T``, triangular or not.
 
@@ -130,7 +147,18 @@ class Mixture:
         if (np.diagonal(factor, axis1=1, axis2=2) <= 0).any():
             raise InvalidInput("roots must be invertible: a component is flat in some direction")
         self = cls.__new__(cls)
-        self._store(w, m, factor @ factor.swapaxes(1, 2), factor)
+        self._store(w, m, factor @ factor.swapaxes(1, 2), factor, columns)
+        return self
+
+    def with_columns(self, names: Sequence[str]) -> Mixture:
+        """Return this mixture with its columns named."""
+        return self._made(self.weights, self.means, self.covariances, self.cholesky, names)
+
+    @classmethod
+    def _made(cls, *parts: Any) -> Mixture:
+        """Build from parts that were checked before, in the order of `_store`."""
+        self = cls.__new__(cls)
+        self._store(*parts)
         return self
 
     @property
@@ -168,6 +196,9 @@ class Mixture:
 
     def log_joint(self, rows: npt.ArrayLike) -> Array:
         """Compute ``ln(w_j N(x_i; mu_j, Sigma_j))`` as an array (n, k)."""
+        # late, like all of SciPy in this module: a reader of receipts needs NumPy alone
+        from scipy.linalg import solve_triangular
+
         x = finite_array(rows, "rows", (None, self.n_features))
         joint = np.empty((x.shape[0], self.n_components))
         with np.errstate(divide="ignore"):
@@ -184,6 +215,8 @@ class Mixture:
 
     def log_density(self, rows: npt.ArrayLike) -> Array:
         """Compute the natural log of the mixture density at each row: (n,)."""
+        from scipy.special import logsumexp
+
         return np.asarray(logsumexp(self.log_joint(rows), axis=1), dtype=np.float64)
 
     def density(self, rows: npt.ArrayLike) -> Array:
@@ -194,8 +227,9 @@ class Mixture:
         self,
         n: int,
         *,
-        columns: Sequence[str],
+        columns: Sequence[str] | None = None,
         whole: bool | Sequence[str | int] = (),
+        limits: Mapping[Any, tuple[float | None, float | None]] | None = None,
         rng: np.random.Generator | int | None = None,
     ) -> Any:
         """Draw n rows as a pandas data frame; costs no privacy.
@@ -203,11 +237,15 @@ class Mixture:
         Parameters
         ----------
         n : int
-        columns : sequence of str
-            A name for each column, in order, as in the sketch or the receipt.
+        columns : sequence of str, optional
+            A name for each column, in order; by default the mixture's own.
         whole : sequence of column names or numbers, or bool
             Columns that hold whole numbers (age, a count): they are rounded, and come as integers.
             True rounds all of them. A mixture does not know which columns were whole.
+        limits : mapping of column to (low, high), optional
+            Values beyond a limit are moved onto it; None leaves an end open. The limits must come
+            from what is known about the column in general (an age is not negative), never from
+            the rows: the smallest value of a table is confidential.
         rng : Generator, int or None
 
         Examples
@@ -217,14 +255,32 @@ class Mixture:
         >>> drawn.dtypes.astype(str).tolist()
         ['int64', 'float64']
         """
+        rows = self.sample(whole_number(n, "n", 0), rng=rng)
+        return self.as_table(rows, columns=columns, whole=whole, limits=limits)
+
+    def as_table(
+        self,
+        rows: Array,
+        *,
+        columns: Sequence[str] | None = None,
+        whole: bool | Sequence[str | int] = (),
+        limits: Mapping[Any, tuple[float | None, float | None]] | None = None,
+    ) -> Any:
+        """Make a pandas data frame of drawn rows (n, d): see `sample_table`."""
         import pandas as pd
 
         names = self._names(columns)
         if isinstance(whole, bool):
             rounded = list(range(self.n_features)) if whole else []
         else:
-            rounded = [self._column(one, names, "whole") for one in whole]
-        rows = self.sample(n, rng=rng)
+            rounded = [self._column(one, names, "whole") for one in _several(whole)]
+        bounds = {
+            self._column(key, names, "limits"): _limits(key, pair)
+            for key, pair in (limits or {}).items()
+        }
+        rows = rows.copy()
+        for j, (low, high) in bounds.items():
+            rows[:, j] = np.clip(rows[:, j], low, high)
         table = pd.DataFrame(rows, columns=pd.Index(names))
         for j in rounded:
             values = np.rint(rows[:, j])
@@ -268,6 +324,9 @@ class Mixture:
         """
         x = finite_array(rows, "rows", (None, self.n_features))
         if self.n_components == 1:
+            from scipy.linalg import solve_triangular
+            from scipy.special import chdtr
+
             u = solve_triangular(self.cholesky[0], (x - self.means[0]).T, lower=True)
             return np.asarray(chdtr(self.n_features, np.einsum("ij,ij->j", u, u)), dtype=np.float64)
         count = whole_number(draws, "draws", 1)
@@ -276,32 +335,43 @@ class Mixture:
         return np.asarray(above / count, dtype=np.float64)
 
     def marginal(
-        self, axes: Sequence[int | str], *, columns: Sequence[str] | None = None
+        self,
+        axes: int | str | Sequence[int | str],
+        *,
+        columns: Sequence[str] | None = None,
     ) -> Mixture:
         """Return the mixture of the chosen columns, in the order given.
 
         Parameters
         ----------
-        axes : sequence of int or str
-            Columns by number, or by name if `columns` has one for each.
+        axes : int, str, or a sequence of these
+            Columns by number or by name.
         columns : sequence of str, optional
-            Names of all columns, in order.
+            Names of all columns, in order; by default the mixture's own.
 
         Examples
         --------
-        >>> both = Mixture([1.0], [[1.0, 2.0]], [[[1.0, 0.8], [0.8, 3.0]]])
-        >>> both.marginal(["weight"], columns=["height", "weight"]).means
+        >>> both = Mixture(
+        ...     [1.0], [[1.0, 2.0]], [[[1.0, 0.8], [0.8, 3.0]]], columns=["height", "weight"]
+        ... )
+        >>> both.marginal("weight").means
         array([[2.]])
         """
-        names = None if columns is None else self._names(columns)
-        chosen = [self._column(one, names, "axes") if isinstance(one, str) else one for one in axes]
+        names = self._names(columns)
+        listed = _several(axes)
+        chosen = [
+            self._column(one, names, "axes") if isinstance(one, str) else one for one in listed
+        ]
         index = np.asarray(chosen, dtype=np.intp)
         if index.ndim != 1 or index.size == 0 or len(set(index.tolist())) != index.size:
-            raise InvalidInput(f"axes must be distinct columns, got {list(axes)!r}")
+            raise InvalidInput(f"axes must be distinct columns, got {listed!r}")
         if index.min() < 0 or index.max() >= self.n_features:
-            raise InvalidInput(f"axes must lie in 0..{self.n_features - 1}, got {list(axes)!r}")
+            raise InvalidInput(f"axes must lie in 0..{self.n_features - 1}, got {listed!r}")
         return Mixture(
-            self.weights, self.means[:, index], self.covariances[:, index[:, None], index]
+            self.weights,
+            self.means[:, index],
+            self.covariances[:, index[:, None], index],
+            [names[j] for j in index.tolist()],
         )
 
     def condition(
@@ -312,9 +382,9 @@ class Mixture:
         Parameters
         ----------
         given : mapping of column to value
-            A column is given by its number, or by its name if `columns` has one for each.
+            A column is given by its number or its name.
         columns : sequence of str, optional
-            Names of all columns, in order.
+            Names of all columns, in order; by default the mixture's own.
 
         Notes
         -----
@@ -325,7 +395,10 @@ class Mixture:
         >>> both.condition({"height": 2.0}, columns=["height", "weight"]).means
         array([[1.6]])
         """
-        known = self._known(given, columns)
+        from scipy.linalg import solve_triangular
+
+        names = self._names(columns)
+        known = self._known(given, names)
         at = list(known)
         rest = [j for j in range(self.n_features) if j not in known]
         # known columns first: the lower block of the factor is then that of the conditional law
@@ -345,24 +418,25 @@ class Mixture:
             )
         weights = np.exp(logs - logs.max())
         means = self.means[:, rest] + np.einsum("jrg,jg->jr", factor[:, g:, :g], u)
-        return Mixture.from_roots(weights / weights.sum(), means, factor[:, g:, g:])
+        left = [names[j] for j in rest]
+        return Mixture.from_roots(weights / weights.sum(), means, factor[:, g:, g:], left)
 
-    def _names(self, columns: Sequence[str]) -> list[str]:
-        """Check the names of all columns."""
-        names, d = list(columns), self.n_features
-        if len(names) != d or len(set(names)) != d:
-            raise InvalidInput(f"columns must be {d} different names, got {columns!r}")
-        return names
+    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names of all columns: those given, or the mixture's own."""
+        if columns is None:
+            return self.columns
+        if not columns:
+            raise InvalidInput(f"columns must be {self.n_features} different names, got none")
+        return column_names(columns, self.n_features)
 
-    def _column(self, key: Any, names: Sequence[str] | None, argument: str) -> int:
+    def _column(self, key: Any, names: Sequence[str], argument: str) -> int:
         """Return the number of a column that is given by its number or its name."""
         d = self.n_features
         if isinstance(key, str):
-            if names is None or key not in names:
-                said = "no names are known" if names is None else f"columns are {list(names)}"
+            if key not in names:
                 raise InvalidInput(
-                    f"{argument} names a column {key!r}, but {said}: pass columns=, or use numbers "
-                    f"from 0 to {d - 1}"
+                    f"{argument} names a column {key!r}, but columns are {', '.join(names)}: "
+                    f"use one of these, or numbers from 0 to {d - 1}"
                 )
             return list(names).index(key)
         column = whole_number(key, f"a column of {argument}", 0)
@@ -370,10 +444,9 @@ class Mixture:
             raise InvalidInput(f"{argument} must name columns below {d}, got {column}")
         return column
 
-    def _known(self, given: Mapping[Any, float], columns: Sequence[str] | None) -> dict[int, float]:
+    def _known(self, given: Mapping[Any, float], names: Sequence[str]) -> dict[int, float]:
         """Return the numbers of known columns, and their values."""
         d = self.n_features
-        names = None if columns is None else self._names(columns)
         known: dict[int, float] = {}
         for key, value in given.items():
             column = self._column(key, names, "given")
@@ -390,6 +463,8 @@ class Mixture:
     @property
     def precisions_cholesky(self) -> Array:
         """Upper factors P (k, d, d) of the precisions ``P P^T``, as scikit-learn has them."""
+        from scipy.linalg import solve_triangular
+
         eye = np.eye(self.n_features)
         inverses = [solve_triangular(factor, eye, lower=True) for factor in self.cholesky]
         return np.swapaxes(np.stack(inverses), 1, 2).copy()
@@ -425,11 +500,13 @@ class Mixture:
             raise InvalidInput(
                 f"order must be a permutation of 0..{self.n_components - 1}, got {list(order)!r}"
             )
-        self_ = Mixture.__new__(Mixture)
-        self_._store(
-            self.weights[index], self.means[index], self.covariances[index], self.cholesky[index]
+        return self._made(
+            self.weights[index],
+            self.means[index],
+            self.covariances[index],
+            self.cholesky[index],
+            self.columns,
         )
-        return self_
 
     def transformed(self, matrix: npt.ArrayLike, shift: npt.ArrayLike) -> Mixture:
         """Return the law of ``A x + b``: means ``A mu + b``, covariances ``A Sigma A^T``."""
@@ -438,8 +515,31 @@ class Mixture:
         b = finite_array(shift, "shift", (d,))
         return Mixture.from_roots(self.weights, self.means @ a.T + b, a @ self.cholesky)
 
+    def summary(self, errors: ErrorsLike | None = None) -> Any:
+        """Tabulate the mixture as a pandas data frame: a line per component and column.
+
+        Parameters
+        ----------
+        errors : StandardErrors, optional
+            Fills columns with the standard errors.
+
+        Examples
+        --------
+        >>> people = Mixture([1.0], [[40.0]], [[[100.0]]], columns=["age"])
+        >>> float(people.summary().loc[(1, "age"), "standard deviation"])
+        10.0
+        """
+        return component_table(self, errors)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the mixture in two of its columns, as a Plotly figure (`figures.objects`)."""
+        return plotted(self, **options)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, for JSON; the inverse of `from_dict`."""
+        """Return plain lists, for JSON; the inverse of `from_dict`.
+
+        The names of the columns stand in the document that holds the mixture, once for all of it.
+        """
         return {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
@@ -464,8 +564,31 @@ class Mixture:
     def __hash__(self) -> int:
         return hash((self.weights.tobytes(), self.means.tobytes(), self.covariances.tobytes()))
 
+    def __repr__(self) -> str:
+        return "\n".join([f"{mixture_title(self)}:", *component_lines(self)])
+
     def _repr_html_(self) -> str:
         return mixture_html(self)
+
+
+def _several(chosen: Any) -> list[Any]:
+    """Return columns as a list, one given by itself included."""
+    return [chosen] if isinstance(chosen, str | int | np.integer) else list(chosen)
+
+
+def _limits(key: Any, pair: Any) -> tuple[float, float]:
+    """Return a lower and an upper limit; infinite where an end is open."""
+    if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+        raise InvalidInput(
+            f"limits[{key!r}] must be (low, high), None for an open end, got {pair!r}"
+        )
+    low, high = (
+        end if value is None else float(finite_array(value, f"limits[{key!r}]", ()))
+        for value, end in zip(pair, (-np.inf, np.inf), strict=True)
+    )
+    if low > high:
+        raise InvalidInput(f"limits[{key!r}] must have low <= high, got {pair!r}")
+    return low, high
 
 
 @dataclasses.dataclass(frozen=True, eq=False, init=False)

@@ -1,10 +1,12 @@
 """Make one differentially private release, from rows to a mixture or a refusal.
 
+`release` is one call: a table, a budget, a number of components. It makes a plan from the public
+shape of the table, or takes one that was made before.
+
 A plan is a list of stages. `prepare` checks everything and lets the first stage do its work on the
 rows, without noise: that may be cancelled, and costs nothing. `PreparedRelease.draw` writes the
 spend into the ledger, and only then draws noise. Each stage sees what the stage before it
-published, until the last one gives the mixture or one of them gives ⊥. `release` is the two calls
-in one.
+published, until the last one gives the mixture or one of them gives ⊥. `release` does both.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +24,7 @@ import numpy.typing as npt
 from privgmm.arrays import Array, IntArray, one_blas_thread
 from privgmm.budget import Budget, Unit
 from privgmm.data.engines import Engine, Submits, Watch, engine_for
-from privgmm.data.people import secret_key
-from privgmm.data.rows import RowsLike, checked_source
+from privgmm.data.rows import RowsLike, checked_source, row_source
 from privgmm.data.source import RowSource, count_groups
 from privgmm.errors import InvalidInput, PrivacyWarning, PrivGMMError
 from privgmm.learners.learner import Learner
@@ -31,15 +32,19 @@ from privgmm.learners.registry import learner_for
 from privgmm.ledger.cautions import caution
 from privgmm.ledger.protocol import Intent, Ledger
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import plan_for
+from privgmm.methods.request import PlanRequest, components_asked
 from privgmm.methods.sketch.joining import joining_plan
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.privacy.noise import RandomState, noise_source
 from privgmm.results import Refusal, Release
 from privgmm.stages.agreement.stage import AgreementView
+from privgmm.stages.sketch.choice import MOST_OFFERED
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.stage import Bottom, Drawn, Prepared, Progress, Published, StageView, Work
 
 __all__ = [
+    "Asked",
     "CuratorView",
     "Executor",
     "Outcome",
@@ -54,6 +59,33 @@ __all__ = [
 
 Executor: TypeAlias = Engine | Submits | str | None
 """Where work on rows may be done; see `engine_for`."""
+
+
+_NOT_COMPUTED = (
+    "The noisy numbers are such that no mixture could be computed from them: columns may be "
+    "multiples of each other, or hold few values."
+)
+
+
+class Asked(TypedDict, total=False):
+    """List what a release without a plan is asked for, in the words of `PlanRequest`.
+
+    ``epsilon`` and ``n_components`` must be given; ``delta`` is 1e-6 by default.
+    """
+
+    epsilon: float
+    delta: float
+    n_components: int | Literal["auto"]
+    covariance_type: str
+    max_components: int
+    method: str
+    alpha: float | None
+    mask_accuracy: float | None
+    n_blocks: int | None
+    beta: float
+    smallest_weight: float | None
+    separation: float | None
+    expected: Mixture | None
 
 
 V = TypeVar("V", bound=StageView)
@@ -137,7 +169,7 @@ class CuratorView:
         return " ".join(filter(None, hints)) or None
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Outcome:
     """Hold a release or a refusal, and apart from it what only the curator may see.
 
@@ -164,6 +196,14 @@ class Outcome:
     def released(self) -> bool:
         """Check whether there is a mixture to show."""
         return self.result.released
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan by which it was made."""
+        return self.result.plan
+
+    def __repr__(self) -> str:
+        return repr(self.result)
 
     def _repr_html_(self) -> str:
         return self.result._repr_html_()
@@ -219,6 +259,7 @@ class PreparedRelease:
             "unit": self.unit,
             "entry": entry,
             "mark": mark,
+            "columns": self._columns,
         }
         result: Release | Refusal
         why = None
@@ -226,11 +267,17 @@ class PreparedRelease:
             why = value.why(self._columns)
             result = Refusal(**record, why=why, n_units=len(self._work.people))
         else:
-            published = value if isinstance(value, Published) else Published(mixture=value)
+            # whether a number overflows depends on the rows, so it must not show here either
+            with one_blas_thread(), np.errstate(all="ignore"):
+                published = self.plan.stages[-1].published(value, len(self._work.people))
             facts = {f.name: getattr(published, f.name) for f in dataclasses.fields(published)}
-            if published.sketch is not None:
-                # the names of the columns are public
-                facts["sketch"] = published.sketch.with_columns(self._columns)
+            facts |= {name: fact for one in drawn for name, fact in one.facts.items()}
+            # the names of the columns are public
+            for name in ("mixture", "sketch"):
+                if facts[name] is not None:
+                    facts[name] = facts[name].with_columns(self._columns)
+            names = facts["mixture"].columns
+            facts["atoms"] = tuple(atom.named(names) for atom in facts["atoms"])
             result = Release(**record, **facts)
         problem = _concluded(intent, released=result.released, reason=why)
         view = CuratorView(drawn, self._work, self.plan, self._table)
@@ -273,9 +320,14 @@ class PreparedRelease:
         with self._opened, one_blas_thread(), np.errstate(all="ignore"):
             prepared = self._first
             for number, stage in enumerate(self.plan.stages):
-                if number > 0:
-                    prepared = stage.prepare(self._work, value)
-                drawn.append(prepared.draw(source))
+                try:
+                    if number > 0:
+                        prepared = stage.prepare(self._work, value)
+                    drawn.append(prepared.draw(source))
+                except (ArithmeticError, np.linalg.LinAlgError):
+                    # whether noisy numbers can be computed with is an outcome like any other: as
+                    # an error it would take a result along that is paid for
+                    drawn.append(Drawn(Bottom(_NOT_COMPUTED)))
                 value = drawn[-1].value
                 if isinstance(value, Bottom):
                     break
@@ -284,7 +336,7 @@ class PreparedRelease:
 
 def prepare(
     X: RowsLike,
-    plan: Plan,
+    plan: Plan | None = None,
     *,
     columns: Sequence[str] | None = None,
     learner: Learner | None = None,
@@ -293,11 +345,15 @@ def prepare(
     groups: npt.ArrayLike | str | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    **asked: Unpack[Asked],
 ) -> PreparedRelease:
     """Check a release and do all of its work that needs no noise; costs nothing.
 
     The arguments are those of `release`.
     """
+    if plan is None or asked:
+        X, plan = _planned(X, plan, asked, columns, groups)
+        columns = None
     return _prepared(
         X,
         plan,
@@ -310,6 +366,55 @@ def prepare(
         progress=progress,
         watch=watch,
     )
+
+
+def _planned(
+    X: RowsLike,
+    plan: Plan | None,
+    asked: Asked,
+    columns: Sequence[str] | None,
+    groups: npt.ArrayLike | str | None,
+) -> tuple[RowSource, Plan]:
+    """Open the table, and make the plan for its public shape."""
+    if unknown := asked.keys() - Asked.__annotations__.keys():
+        raise TypeError(f"release() got unexpected arguments: {', '.join(sorted(unknown))}")
+    if plan is not None:
+        raise InvalidInput(
+            f"plan and {', '.join(asked)} exclude each other: the plan says these already"
+        )
+    for name in ("epsilon", "n_components"):
+        if asked.get(name) is None:
+            raise InvalidInput(
+                f"{name} must be given where there is no plan: for example "
+                "release(table, epsilon=1, n_components=3)"
+            )
+    options: dict[str, Any] = {**asked}
+    expected = options.pop("expected", None)
+    k, is_open = components_asked(
+        options.pop("n_components"), options.pop("max_components", MOST_OFFERED)
+    )
+    unit: Unit = "row" if groups is None else "person"
+    # what is asked is checked before the table is read
+    request = PlanRequest(
+        n_components=k, choose_components=is_open, n_features=1, unit=unit, **options
+    )
+    table = row_source(X, columns, without=_not_fitted(groups, columns))
+    n = table.n_rows
+    if isinstance(groups, str):
+        n = table.count_persons(groups)
+    elif groups is not None:
+        n = count_groups(groups, n)
+    answer = plan_for(request.but(n_rows=n, n_features=table.n_features, expected=expected))
+    if answer.shortage:
+        raise InvalidInput(answer.shortage)
+    return table, answer.plan
+
+
+def _not_fitted(
+    groups: npt.ArrayLike | str | None, columns: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the column of persons where columns are left open: it is not fitted."""
+    return (groups,) if isinstance(groups, str) and columns is None else ()
 
 
 def _prepared(
@@ -344,13 +449,12 @@ def _prepared(
     with contextlib.ExitStack() as opened:
         engine = engine_for(executor)
         opened.callback(engine.close)
-        without = (groups,) if isinstance(groups, str) and columns is None else ()
-        table = checked_source(X, plan.n_features, columns, without=without)
+        table = checked_source(X, plan.n_features, columns, without=_not_fitted(groups, columns))
         unit: Unit = "row" if groups is None else "person"
         if groups is None and (shortage := plan.shortage(table.n_rows, unit)):
             raise InvalidInput(shortage)
         # the order of rows is not confidential; that of persons is
-        key = "" if groups is None else secret_key(source.seed())
+        key = b"" if groups is None else source.key()
         people = table.people(groups, key, engine, watch)
         opened.callback(people.close)
         if groups is not None and (shortage := plan.shortage(len(people), unit)):
@@ -370,7 +474,7 @@ def _prepared(
 
 def release(
     X: RowsLike,
-    plan: Plan,
+    plan: Plan | None = None,
     *,
     columns: Sequence[str] | None = None,
     learner: Learner | None = None,
@@ -380,16 +484,18 @@ def release(
     groups: npt.ArrayLike | str | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    **asked: Unpack[Asked],
 ) -> Outcome:
-    """Learn one Gaussian mixture from X with the guarantee of `plan`, or refuse.
+    """Learn one Gaussian mixture from X under differential privacy, or refuse.
 
     Parameters
     ----------
     X : array-like, data frame, file, folder, dataset, Dask collection or RowSource (n, d)
         One row per person, finite, no bounds; all that `row_source` takes. n is public. Tables
         that are not held in memory are read part by part, in a few passes.
-    plan : Plan
-        From `calibrate` or `best_plan`.
+    plan : Plan, optional
+        From `calibrate` or `best_plan`. Without one, it is made from `asked` and the number of
+        rows and columns, as `best_plan` makes it, and kept: ``outcome.plan``.
     columns : sequence of str, optional
         Which columns of X to take, in this order; all by default.
     learner : Learner, optional
@@ -411,6 +517,18 @@ def release(
     watch : callable(Step), optional
         Called at each step: for blocks, and for every pass over the rows. Raising from it stops
         the work. What the ledger has recorded by then stays spent, and nothing is published.
+    **asked
+        Where there is no plan: `epsilon` and `n_components` (a number, or "auto"), and if wanted
+        `delta` (1e-6), `covariance_type`, `max_components`, `method` and the other fields of
+        `PlanRequest`; see `Asked`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal([5.0], [2.0], size=(4000, 1))
+    >>> outcome = release(rows, epsilon=4, n_components=1, rng=0)
+    >>> outcome.released, outcome.result.mixture.means.round(0).tolist()
+    (True, [[5.0]])
     """
     prepared = prepare(
         X,
@@ -422,6 +540,7 @@ def release(
         groups=groups,
         progress=progress,
         watch=watch,
+        **asked,
     )
     try:
         return prepared.draw(ledger)
@@ -494,8 +613,7 @@ def join_sketch(
     budget = Budget(epsilon, delta)
     if columns is None and not isinstance(X, np.ndarray | list | tuple):
         columns = agreed.columns
-    without = (groups,) if isinstance(groups, str) and columns is None else ()
-    table = checked_source(X, agreed.n_features, columns, without=without)
+    table = checked_source(X, agreed.n_features, columns, without=_not_fitted(groups, columns))
     n = table.n_rows
     if isinstance(groups, str):
         n = table.count_persons(groups)

@@ -14,7 +14,14 @@ from privgmm.methods.request import PlanRequest
 from privgmm.releases import release
 
 DOOR = Wording(
-    {"n_blocks": "t", "epsilon": "ε", "delta": "δ", "alpha": "α", "X": "the table"},
+    {
+        "n_blocks": "t",
+        "epsilon": "ε",
+        "delta": "δ",
+        "alpha": "α",
+        "mask_accuracy": "µ",
+        "X": "the table",
+    },
     number=lambda number: f"<{number}>",
     method=str.upper,
 )
@@ -55,9 +62,9 @@ CASES: dict[str, tuple[Any, str]] = {
     "n_blocks": (lambda: asked(n_blocks=3), "t must be at least 5, got 3"),
     "epsilon": (lambda: asked(epsilon=0.0), "ε must be positive and finite, got <0.0>"),
     "delta": (lambda: asked(delta=2.0), "δ must be positive and finite and below <1.0>, got <2.0>"),
-    "alpha": (
-        lambda: plan_for(asked(alpha=2.0, method="tight")),
-        "α must be at most <1.0> for TIGHT, got <2.0>",
+    "mask_accuracy": (
+        lambda: plan_for(asked(mask_accuracy=2.0, method="tight")),
+        "µ must be at most <1.0> for TIGHT, got <2.0>",
     ),
     "X": (
         lambda: release(np.full((5_000, 2), np.nan), plan_for(asked()).plan),
@@ -81,9 +88,9 @@ def test_remedies_speak_of_arguments_and_methods_in_the_words_of_the_door() -> N
     with pytest.raises(InvalidInput) as raised:
         plan_for(asked(n_rows=300, epsilon=0.1, method="lifted"))
     words = raised.value.worded(DOOR)
-    assert "set α and t" in words
+    assert "set µ and t" in words
     assert "n_blocks" not in words
-    short = plan_for(asked(alpha=0.5, method="tight")).shortage
+    short = plan_for(asked(mask_accuracy=0.5, method="tight")).shortage
     assert short is not None
     assert short.worded(DOOR).startswith("TIGHT takes about")
     assert "SKETCH is expected to release" in short.worded(DOOR)

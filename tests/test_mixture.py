@@ -192,7 +192,7 @@ def test_conditioning_knows_names_and_flat_shapes() -> None:
         ({2: 1.0}, None, "below 2"),
         ({0: np.nan}, None, "finite"),
         ({0: "x"}, None, "numbers"),
-        ({"a": 1.0}, None, "pass columns"),
+        ({"a": 1.0}, None, "columns are x1, x2"),
         ({"c": 1.0}, ["a", "b"], "'c'"),
         ({"a": 1.0, 0: 1.0}, ["a", "b"], "different"),
         ({0: 1.0}, ["a", "a"], "columns"),
@@ -299,8 +299,14 @@ def test_a_marginal_by_name_is_the_one_by_number() -> None:
     assert mixture.marginal(["age", 0], columns=NAMES) == by_name
     with pytest.raises(InvalidInput, match="axes names a column 'shoe'"):
         mixture.marginal(["shoe"], columns=NAMES)
-    with pytest.raises(InvalidInput, match="pass columns="):
+    with pytest.raises(InvalidInput, match="columns are x1, x2, x3"):
         mixture.marginal(["age"])
+    named = mixture.with_columns(NAMES)
+    assert named == mixture
+    assert named.marginal("age") == mixture.marginal(2)
+    assert named.marginal(["age", "height"]).columns == ("age", "height")
+    assert named.condition({"age": 1.0}).columns == tuple(n for n in NAMES if n != "age")
+    assert named.permuted([2, 1, 0, *range(3, named.n_components)]).columns == tuple(NAMES)
     with pytest.raises(InvalidInput, match="3 different names"):
         mixture.marginal(["age"], columns=["age", "age", "x"])
 
@@ -336,6 +342,19 @@ def test_a_drawn_table_says_what_cannot_be_whole() -> None:
         far.sample_table(3, columns=["far"], whole=True, rng=0)
     with pytest.raises(InvalidInput, match="whole must name columns below 1"):
         far.sample_table(3, columns=["far"], whole=[1], rng=0)
+
+
+def test_a_drawn_table_keeps_to_limits() -> None:
+    mixture = three_columns().with_columns(NAMES)
+    free = mixture.sample_table(500, rng=3)
+    held = mixture.sample_table(500, limits={"age": (0.0, None), 0: (None, 1.0)}, rng=3)
+    assert (held["age"] == free["age"].clip(lower=0.0)).all()
+    assert (held[NAMES[0]] == free[NAMES[0]].clip(upper=1.0)).all()
+    assert (free["age"] < 0).any()
+    wrong: list[Any] = [{"age": 3.0}, {"age": (2.0, 1.0)}, {"age": (np.nan, 1.0)}, {"shoe": (0, 1)}]
+    for limits in wrong:
+        with pytest.raises(InvalidInput, match="limits"):
+            mixture.sample_table(5, limits=limits, rng=0)
 
 
 @pytest.mark.parametrize("k", [1, 3])

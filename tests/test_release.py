@@ -144,7 +144,9 @@ def test_a_plan_by_hand_that_asks_for_too_much_gets_the_advice_to_leave_it_open(
     advice = Refusal(
         budget=PLAN.budget, plan=PLAN, seeded=False, why="No.", n_units=int(usual)
     ).reason
-    assert f"the {int(usual):,} at hand are enough if alpha and n_blocks are left open" in advice
+    assert (
+        f"the {int(usual):,} at hand are enough if mask and blocks are left to the method" in advice
+    )
     assert "it takes an epsilon" not in advice
     fewer = Refusal(
         budget=PLAN.budget, plan=PLAN, seeded=False, why="No.", n_units=int(usual) - 1
@@ -171,7 +173,10 @@ def test_a_release_as_plain_numbers(outcome: Outcome) -> None:
     assert Mixture.from_dict(data["mixture"]) == result.mixture
     assert Budget.from_dict(data["budget"]) == result.budget
     # nothing of what only the curator may see
-    assert data.keys() == {"released", "seeded", "unit", "budget", "mixture", "plan"}
+    assert data.keys() == {
+        *("released", "seeded", "unit", "budget", "mixture", "plan"),
+        *("expected_error", "resolution"),
+    }
 
 
 def test_what_the_curator_sees(outcome: Outcome) -> None:
@@ -543,6 +548,43 @@ class Echo(Stage):
         return {}
 
 
+@dataclasses.dataclass(frozen=True)
+class Failing(Echo):
+    """Draw noise, and fail at computing with it."""
+
+    problem: Exception = dataclasses.field(default_factory=ValueError)
+
+    def draw(self, source: NoiseSource) -> Drawn:
+        source.discrete_gaussian(1.0, 1)
+        raise self.problem
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [np.linalg.LinAlgError("Singular matrix"), ZeroDivisionError(), OverflowError()],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_noisy_numbers_that_cannot_be_computed_with_are_a_refusal(problem: Exception) -> None:
+    """It is paid for by then, and an error would be an outcome that the ledger does not know."""
+    plan = PLAN.but(Failing([], problem), budget=Budget(9.0, 1e-3))
+    ledger = MemoryLedger()
+    result = release(ROWS, plan, rng=0, ledger=ledger).result
+    assert isinstance(result, Refusal)
+    assert "no mixture could be computed" in result.why
+    (entry,) = ledger.entries
+    assert entry.released is False
+    assert entry.reason == result.why
+
+
+@pytest.mark.parametrize("problem", [OSError("gone"), InvalidInput("changed"), KeyError("mine")])
+def test_other_errors_are_not_taken_for_outcomes(problem: Exception) -> None:
+    plan = PLAN.but(Failing([], problem), budget=Budget(9.0, 1e-3))
+    ledger = MemoryLedger()
+    with pytest.raises(type(problem)):
+        release(ROWS, plan, rng=0, ledger=ledger)
+    assert [entry.released for entry in ledger.entries] == [None]
+
+
 def test_each_stage_sees_what_the_one_before_it_published() -> None:
     calls: list[Any] = []
     plan = PLAN.but(PLAN.stage(Agreement), Echo(calls), Echo(calls), budget=Budget(4.1, 1e-6))
@@ -808,8 +850,36 @@ def test_a_learner_that_raises_on_one_block_does_not_end_the_release() -> None:
     assert np.count_nonzero(~outcome.curator.fits.ok) == 1
     reasons = outcome.curator.view(AgreementView).reasons
     assert [reason for reason in reasons if reason] == ["RuntimeError: I do not like far rows"]
-    with pytest.raises(InvalidInput, match=r"none of the 100 blocks.*far rows"):
-        release(ROWS + 1e6, PLAN, rng=1, learner=Fragile())
+    refused = release(ROWS + 1e6, PLAN, rng=1, learner=Fragile())
+    assert not refused.released
+    assert not refused.curator.fits.ok.any()
+
+
+class Sometimes(Wrong):
+    """Return a mixture of another size for a block with a far row in it."""
+
+    def fit_blocks(self, blocks: Array, *, rng: BlockRandomness = None) -> Any:
+        far = (np.abs(blocks) > 1e3).any()
+        return super().fit_blocks(blocks) if far else Plain().fit_blocks(blocks)
+
+
+@pytest.mark.parametrize("how", ["k", "d", "blocks", "type", "nan", "infinite"])
+def test_an_answer_of_another_size_for_one_block_does_not_end_the_release(how: str) -> None:
+    changed = ROWS.copy()
+    changed[7] = 1e6
+    outcome = release(changed, PLAN, rng=1, learner=Sometimes(how))
+    assert np.count_nonzero(~outcome.curator.fits.ok) == 1
+
+
+def test_a_learner_that_never_works_is_found_out_without_confidential_rows() -> None:
+    class Broken(Plain):
+        def fit_blocks(self, blocks: Array, *, rng: BlockRandomness = None) -> MixtureBatch:
+            raise OSError("no licence")
+
+    ledger = MemoryLedger()
+    with pytest.raises(InvalidInput, match=r"generated rows .* no licence"):
+        release(ROWS, PLAN, rng=1, learner=Broken(), ledger=ledger)
+    assert not ledger.entries
 
 
 def test_a_learner_that_cannot_be_copied_or_called_is_refused() -> None:

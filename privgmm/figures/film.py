@@ -28,6 +28,7 @@ from privgmm.figures.mixtures import (
     thinned,
 )
 from privgmm.figures.motion import appearing, set_moving
+from privgmm.figures.window import Window, shortened, window_of
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.standard_errors import StandardErrors
 
@@ -35,10 +36,8 @@ __all__ = [
     "BLOCK_LOOKS",
     "OUTSIDE",
     "BlockLook",
-    "Window",
     "between",
     "blocks_figure",
-    "drawn_to_scale",
     "fits_figure",
     "framed",
     "mask_figure",
@@ -46,7 +45,6 @@ __all__ = [
     "refinement_figure",
     "representative_figure",
     "see_through",
-    "window_of",
 ]
 
 
@@ -79,41 +77,15 @@ _OUTLINE_STEPS = 49
 """Points of an outline; the last repeats the first."""
 _DEALS, _MORPHS = 12, 14
 """Frames in which rows are dealt, and in which one mixture moves to another."""
-_ROOM = 0.3
-"""Room around the rows, as a share of their extent."""
-
-
-class Window(NamedTuple):
-    """The part of the plane that is shown: equal from step to step, so that nothing jumps."""
-
-    x: tuple[float, float]
-    y: tuple[float, float]
-
-
-def window_of(rows: Array, axes: Sequence[int] = (0, 1)) -> Window:
-    """Compute a window around 99 % of the rows, with room; a few far rows do not widen it."""
-    pair = list(axes) if rows.shape[1] > 1 else [0, 0]
-    low, high = np.quantile(thinned(rows, 20_000)[:, pair], [0.005, 0.995], axis=0)
-    room = _ROOM * np.where(high > low, high - low, 1.0)
-    (x0, y0), (x1, y1) = (low - room).tolist(), (high + room).tolist()
-    return Window((x0, x1), (y0, y1))
-
-
-def drawn_to_scale(window: Window) -> bool:
-    """Tell whether both axes get the same scale: not where that would make a thin strip."""
-    width, height = window.x[1] - window.x[0], window.y[1] - window.y[0]
-    return 1 / 6 <= width / height <= 6
 
 
 def framed(figure: go.Figure, window: Window, flat: bool, names: Sequence[str]) -> go.Figure:
     """Dress the figure and set it into the window; `flat` if it shows densities of one column."""
-    figure.update_xaxes(range=window.x, title_text=names[0])
     if flat:
+        figure.update_xaxes(range=window.x, title_text=shortened(names[0]))
         figure.update_yaxes(title_text="density", rangemode="tozero")
     else:
-        figure.update_yaxes(range=window.y, title_text=names[1])
-        if drawn_to_scale(window):
-            figure.update_yaxes(scaleanchor="x", scaleratio=1)
+        window.set_axes(figure, names)
     return dressed(figure)
 
 

@@ -14,7 +14,7 @@ from privgmm.arrays import Array, IntArray
 from privgmm.audit.guessing import Attack, Score
 from privgmm.audit.privacy_loss import MeasuredDelta
 from privgmm.budget import percent_at_most
-from privgmm.figures.film import BLOCK_LOOKS, OUTSIDE, Window, see_through, window_of
+from privgmm.figures.film import BLOCK_LOOKS, OUTSIDE, see_through
 from privgmm.figures.mixtures import (
     NONPRIVATE,
     PRIVATE,
@@ -24,6 +24,7 @@ from privgmm.figures.mixtures import (
     mixtures_figure,
     thinned,
 )
+from privgmm.figures.window import Window, window_of
 from privgmm.mixture import Mixture
 from privgmm.privacy.guessing import Tradeoff
 from privgmm.stages.agreement.votes import PrivateTest
@@ -42,8 +43,7 @@ A_LOOK, B_LOOK = BLOCK_LOOKS[0], BLOCK_LOOKS[1]
 
 
 def _plane(figure: go.Figure, window: Window, height: int) -> go.Figure:
-    figure.update_xaxes(range=window.x, title_text="x1")
-    figure.update_yaxes(range=window.y, title_text="x2", scaleanchor="x", scaleratio=1)
+    window.set_axes(figure, ("x1", "x2"))
     return dressed(figure, height)
 
 

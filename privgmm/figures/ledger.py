@@ -58,7 +58,7 @@ def spending_figure(
     figure = go.Figure()
     figure.add_scatter(
         x=numbers,
-        y=summed,
+        y=np.asarray(summed),
         mode="lines+markers",
         name="Sum of the parts",
         line={"color": NONPRIVATE.colour, "dash": "dot", "width": 2.5},

@@ -11,6 +11,8 @@ Plotly only: no page framework is imported here.
 from __future__ import annotations
 
 import dataclasses
+import html
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ import plotly.graph_objects as go
 from privgmm.arrays import Array, finite_array, positive
 from privgmm.distances.parameters import matched
 from privgmm.errors import InvalidInput
+from privgmm.figures.window import Window, add_arrows, shortened
 from privgmm.mixture import Mixture
 from privgmm.stages.standard_errors import StandardErrors
 
@@ -43,7 +46,6 @@ __all__ = [
     "ghosts_label",
     "mixtures_figure",
     "thinned",
-    "wider_across",
 ]
 
 
@@ -79,8 +81,6 @@ _SIGMAS = (1.0, 2.0)
 """Standard deviations at which ellipses are drawn."""
 _STEPS = 97
 """Points of a closed curve: it looks smooth at the width of a page."""
-_EQUAL_UP_TO = 6.0
-"""Axes get the same scale while one reaches at most this many times as far as the other."""
 _MOST_STRETCHED = 20.0
 """Exaggerated components are at most this many times wider or narrower than the reference."""
 
@@ -187,32 +187,12 @@ def mixtures_figure(
         raise InvalidInput(f"columns must name all {d} columns, got {len(names)} names")
     figure = go.Figure()
     if d == 1:
-        if private is not None and errors is not None:
-            _add_density_band(figure, private, errors)
-        _add_densities(figure, data, layers, ghosts, blocks, total)
-        _set(figure.layout, {"xaxis.title.text": names[0], "yaxis.title.text": "density"})
-        figure.layout.yaxis.rangemode = "tozero"
+        _add_densities(figure, data, layers, errors, ghosts, blocks, total, names[0])
     else:
         pair = _pair(axes, d)
-        if private is not None and errors is not None:
-            _add_bands(figure, error_bands(private, errors, pair))
-        spans = _add_plane(figure, data, layers, ghosts, blocks, pair, max_points, total)
-        across, up = names[pair[0]], names[pair[1]]
-        _set(figure.layout, {"xaxis.title.text": across, "yaxis.title.text": up})
-        if 1 / _EQUAL_UP_TO <= spans[0] / spans[1] <= _EQUAL_UP_TO:
-            _set(figure.layout.yaxis, {"scaleanchor": "x", "scaleratio": 1})
+        _add_plane(figure, data, layers, errors, ghosts, blocks, pair, max_points, total, names)
     dressed(figure, height)
     return figure
-
-
-def wider_across(rows: Array) -> tuple[int, int]:
-    """Order the two columns of rows (n, 2) so that they fill a wide picture.
-
-    Where both axes get the same scale, the column that reaches further is horizontal.
-    """
-    spans = np.ptp(rows, axis=0)
-    equal = spans.min() > 0 and spans.max() / spans.min() <= _EQUAL_UP_TO
-    return (1, 0) if equal and spans[1] > spans[0] else (0, 1)
 
 
 def _dimension(data: Array | None, mixtures: Iterable[Mixture]) -> int:
@@ -237,39 +217,41 @@ def _add_plane(
     figure: go.Figure,
     data: Array | None,
     layers: Sequence[tuple[MixtureLook, Mixture]],
+    errors: StandardErrors | None,
     ghosts: Sequence[Mixture],
     blocks: Sequence[Mixture],
     pair: tuple[int, int],
     max_points: int,
     total: int,
-) -> Array:
-    """Add dots and ellipses; return the extent (2,) of everything drawn."""
-    drawn: list[Array] = []
-    if data is not None:
-        points = thinned(data[:, pair], max_points)
-        drawn.append(points)
+    names: Sequence[str],
+) -> None:
+    """Add bands, dots and ellipses, and set the axes."""
+    points = None if data is None else thinned(data[:, pair], max_points)
+    flats = [(look, mixture.marginal(pair)) for look, mixture in layers]
+    outlines = [_curves(flat, _STEPS) for _, flat in flats]
+    of_ghosts = [curve for ghost in ghosts for curve in _curves(ghost.marginal(pair), 33)]
+    of_blocks = [
+        curve for block in blocks for curve in _curves(block.marginal(pair), 33, _SIGMAS[:1])
+    ]
+    shown = [curve for curves in outlines for curve in curves]
+    window = Window.around(points, shown or (() if points is not None else of_ghosts + of_blocks))
+    if errors is not None and layers[0][0] is PRIVATE:
+        _add_bands(figure, error_bands(layers[0][1], errors, pair), window)
+    if points is not None:
         figure.add_scatter(
             x=points[:, 0],
             y=points[:, 1],
             mode="markers",
-            name=_rows_label(len(points), total),
+            name=_rows_label(len(points), total, window.n_outside(points)),
             marker={"color": ROWS, "size": 3.5},
             hoverinfo="skip",
         )
-    if blocks:
-        curves = [
-            curve for block in blocks for curve in _curves(block.marginal(pair), 33, _SIGMAS[:1])
-        ]
-        drawn += curves
-        _add_line(figure, _joined(curves), blocks_label(len(blocks)), _BLOCK_LINE)
-    if ghosts:
-        curves = [curve for ghost in ghosts for curve in _curves(ghost.marginal(pair), 33)]
-        drawn += curves
-        _add_line(figure, _joined(curves), ghosts_label(len(ghosts)), _GHOST_LINE)
-    for look, mixture in layers:
-        flat = mixture.marginal(pair)
-        curves = _curves(flat, _STEPS)
-        drawn += curves
+    if of_blocks:
+        _add_line(figure, _joined(of_blocks), blocks_label(len(blocks)), _BLOCK_LINE)
+    if of_ghosts:
+        _add_line(figure, _joined(of_ghosts), ghosts_label(len(ghosts)), _GHOST_LINE)
+    across, up = (_hover_name(names[axis]) for axis in pair)
+    for (look, flat), curves in zip(flats, outlines, strict=True):
         style = {"color": look.colour, "dash": look.dash, "width": look.width}
         _add_line(figure, _joined(curves), look.label, style)
         figure.add_scatter(
@@ -289,11 +271,19 @@ def _add_plane(
                 f"{look.label}, component {j + 1}<br>weight {flat.weights[j]:.3f}"
                 for j in range(flat.n_components)
             ],
-            hovertemplate="%{text}<br>mean (%{x:.4g}, %{y:.4g})<extra></extra>",
+            hovertemplate=f"%{{text}}<br>{across}: mean %{{x:.4g}}<br>{up}: mean %{{y:.4g}}"
+            "<extra></extra>",
         )
-    everything = np.concatenate(drawn)
-    extent = np.ptp(everything, axis=0)
-    return np.where(extent > 0, extent, 1.0)
+        # the ellipses at two deviations
+        add_arrows(figure, window, curves[1::2], colour=look.colour, label=look.label)
+    window.set_axes(figure, [names[axis] for axis in pair])
+
+
+def _hover_name(name: str) -> str:
+    """Break a whole name into lines that fit a label under the pointer."""
+    # Plotly reads the text of a template: a brace would begin a variable
+    plain = html.escape(name).replace("{", "(").replace("}", ")")
+    return "<br>".join(textwrap.wrap(plain, 60)) or plain
 
 
 def error_bands(
@@ -349,12 +339,13 @@ def error_bands(
     return rings
 
 
-def _add_bands(figure: go.Figure, rings: Sequence[Array]) -> None:
-    """Add filled rings below everything else, under one name in the legend."""
+def _add_bands(figure: go.Figure, rings: Sequence[Array], window: Window) -> None:
+    """Add filled rings under one name in the legend; arrows show where they leave the window."""
     for number, ring in enumerate(rings):
+        path = window.seen.clipped(ring)
         figure.add_scatter(
-            x=ring[:, 0],
-            y=ring[:, 1],
+            x=path[:, 0],
+            y=path[:, 1],
             mode="lines",
             fill="toself",
             name=BAND,
@@ -365,13 +356,13 @@ def _add_bands(figure: go.Figure, rings: Sequence[Array]) -> None:
             fillcolor=_BAND_FILL,
             hoverinfo="skip",
         )
+    # the widest ring of each component leaves first
+    widest = rings[len(_SIGMAS) - 1 :: len(_SIGMAS)] if len(rings) > 1 else rings
+    add_arrows(figure, window, widest, colour=PRIVATE.colour, label=BAND)
 
 
-def _add_density_band(figure: go.Figure, mixture: Mixture, errors: StandardErrors) -> None:
-    """Add a band around the density of one column, as if all numbers erred independently."""
-    reach = 4 * mixture.cholesky[:, 0, 0]
-    low, high = (mixture.means[:, 0] - reach).min(), (mixture.means[:, 0] + reach).max()
-    x = _grid(mixture, float(low), float(high))
+def _density_band(mixture: Mixture, errors: StandardErrors, x: Array) -> Array:
+    """Compute a band around the density of one column, as if all numbers erred independently."""
     variances = mixture.covariances[:, 0, 0]
     gaps = x[:, None] - mixture.means[:, 0]
     heights = np.exp(-(gaps**2) / (2 * variances)) / np.sqrt(2 * np.pi * variances)
@@ -384,7 +375,7 @@ def _add_density_band(figure: go.Figure, mixture: Mixture, errors: StandardError
     )
     middle = heights @ mixture.weights
     edge = np.concatenate([middle + _BAND_WIDTH * off, (middle - _BAND_WIDTH * off)[::-1]])
-    _add_bands(figure, [np.stack([np.concatenate([x, x[::-1]]), np.maximum(edge, 0.0)], axis=1)])
+    return np.stack([np.concatenate([x, x[::-1]]), np.maximum(edge, 0.0)], axis=1)
 
 
 def _curves(flat: Mixture, steps: int, sigmas: Sequence[float] = _SIGMAS) -> list[Array]:
@@ -418,46 +409,66 @@ def _add_densities(
     figure: go.Figure,
     data: Array | None,
     layers: Sequence[tuple[MixtureLook, Mixture]],
+    errors: StandardErrors | None,
     ghosts: Sequence[Mixture],
     blocks: Sequence[Mixture],
     total: int,
+    name: str,
 ) -> None:
-    ends: list[float] = []
-    if data is not None:
-        edges = np.histogram_bin_edges(data[:, 0], bins=min(120, max(10, int(len(data) ** 0.5))))
-        heights, edges = np.histogram(data[:, 0], bins=edges, density=True)
-        ends += [float(edges[0]), float(edges[-1])]
+    """Add a histogram, a band and curves, and set the axes."""
+    column = None if data is None else data[:, :1]
+    reaches = []
+    for mixture in [mixture for _, mixture in layers] or [*ghosts, *blocks]:
+        reach = 4 * mixture.cholesky[:, 0, :1]
+        reaches += [mixture.means - reach, mixture.means + reach]
+    # of both axes the first is used here: the other one shows densities
+    both = None if column is None else np.repeat(column, 2, axis=1)
+    low, high = Window.around(both, [np.repeat(ends, 2, axis=1) for ends in reaches]).x
+    tops = []
+    if column is not None:
+        seen = column[(column >= low) & (column <= high)]
+        edges = np.histogram_bin_edges(seen, bins=min(120, max(10, int(len(column) ** 0.5))))
+        heights = np.histogram(seen, bins=edges)[0] / (len(column) * np.diff(edges))
+        tops.append(float(heights.max()))
         figure.add_bar(
             x=(edges[1:] + edges[:-1]) / 2,
             y=heights,
             width=np.diff(edges),
-            name=_rows_label(total, total),
+            name=_rows_label(total, total, len(column) - len(seen)),
             marker={"color": ROWS, "line": {"width": 0}},
             hoverinfo="skip",
         )
-    for mixture in (*(mixture for _, mixture in layers), *ghosts, *blocks):
-        reach = 4 * mixture.cholesky[:, 0, 0]
-        ends += [*(mixture.means[:, 0] - reach), *(mixture.means[:, 0] + reach)]
     for many, label, line in (
         (blocks, blocks_label(len(blocks)), _BLOCK_LINE),
         (ghosts, ghosts_label(len(ghosts)), _GHOST_LINE),
     ):
-        curves = []
-        for one in many:
-            grid = _grid(one, min(ends), max(ends))
-            curves.append(np.stack([grid, one.density(grid[:, None])], axis=1))
+        curves = [_density(one, low, high) for one in many]
         if curves:
+            tops += [] if layers else [float(curve[:, 1].max()) for curve in curves]
             _add_line(figure, _joined(curves), label, line)
-    for look, mixture in layers:
-        grid = _grid(mixture, min(ends), max(ends))
+    drawn = [(look, mixture, _density(mixture, low, high)) for look, mixture in layers]
+    top = 1.1 * max([*tops, *(float(curve[:, 1].max()) for _, _, curve in drawn)])
+    if errors is not None and layers[0][0] is PRIVATE:
+        band = _density_band(layers[0][1], errors, drawn[0][2][:, 0])
+        _add_bands(figure, [band], Window((low, high), (0.0, top)))
+    for look, _, curve in drawn:
         figure.add_scatter(
-            x=grid,
-            y=mixture.density(grid[:, None]),
+            x=curve[:, 0],
+            y=curve[:, 1],
             mode="lines",
             name=look.label,
             line={"color": look.colour, "dash": look.dash, "width": look.width},
-            hovertemplate="%{x:.4g}: density %{y:.4g}<extra>" + look.label + "</extra>",
+            hovertemplate=f"{_hover_name(name)}: %{{x:.4g}}<br>density %{{y:.4g}}"
+            f"<extra>{look.label}</extra>",
         )
+    figure.update_xaxes(range=(low, high), title_text=shortened(name))
+    figure.update_yaxes(range=(0.0, top), title_text="density")
+
+
+def _density(mixture: Mixture, low: float, high: float) -> Array:
+    """Compute the density of one column as a curve (m, 2)."""
+    grid = _grid(mixture, low, high)
+    return np.stack([grid, mixture.density(grid[:, None])], axis=1)
 
 
 def _grid(mixture: Mixture, low: float, high: float) -> Array:
@@ -508,8 +519,9 @@ def exaggerated(mixture: Mixture, reference: Mixture, times: float) -> Mixture:
     return Mixture(mixture.weights, means, covariances)
 
 
-def _rows_label(shown: int, total: int) -> str:
-    return f"{total:,} rows" if shown == total else f"{shown:,} of {total:,} rows"
+def _rows_label(shown: int, total: int, outside: int = 0) -> str:
+    label = f"{total:,} rows" if shown == total else f"{shown:,} of {total:,} rows"
+    return f"{label}, {outside:,} outside" if outside else label
 
 
 def dressed(figure: go.Figure, height: int = 460) -> go.Figure:

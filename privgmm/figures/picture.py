@@ -21,6 +21,7 @@ from privgmm.arrays import Array, finite_array, positive
 from privgmm.errors import InvalidInput
 from privgmm.figures.film import OUTSIDE, see_through
 from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, ROWS, dressed, ellipse, mixtures_figure
+from privgmm.figures.window import shortened
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.choice import Tried
 from privgmm.stages.sketch.fitting import MISFIT
@@ -146,9 +147,9 @@ def image_figure(
         _add_histogram(figure, flat, image, top, _GREY_ON_DARK if dark else _GREY, col=2)
     dressed(figure, height)
     spans = [(float(one[0]), float(one[-1])) for one in (image.x, image.y)]
-    figure.update_xaxes(range=spans[0], title_text=image.columns[0])
+    figure.update_xaxes(range=spans[0], title_text=shortened(image.columns[0]))
     figure.update_yaxes(range=spans[1])
-    figure.update_yaxes(title_text=image.columns[1], row=1, col=1)
+    figure.update_yaxes(title_text=shortened(image.columns[1]), row=1, col=1)
     if beside:
         # above are the titles
         figure.update_layout(margin={"t": 40}, legend={"yanchor": "top", "y": -0.12})
@@ -181,8 +182,12 @@ def rows_figure(
     top = float(image.densities.max())
     _add_histogram(figure, flat, image, top, _GREY_ON_DARK if dark else _GREY, col=1)
     dressed(figure, height)
-    figure.update_xaxes(range=[float(image.x[0]), float(image.x[-1])], title_text=image.columns[0])
-    figure.update_yaxes(range=[float(image.y[0]), float(image.y[-1])], title_text=image.columns[1])
+    figure.update_xaxes(
+        range=[float(image.x[0]), float(image.x[-1])], title_text=shortened(image.columns[0])
+    )
+    figure.update_yaxes(
+        range=[float(image.y[0]), float(image.y[-1])], title_text=shortened(image.columns[1])
+    )
     return figure
 
 
@@ -232,8 +237,8 @@ def _add_finest(figure: go.Figure, image: DensityImage) -> None:
     x = float(image.x[0] + 0.03 * np.ptp(image.x)) + width / 2
     y = float(image.y[0] + 0.03 * np.ptp(image.y)) + height / 2
     figure.add_scatter(
-        x=[x - width / 2, x + width / 2, math.nan, x, x],
-        y=[y, y, math.nan, y - height / 2, y + height / 2],
+        x=np.array([x - width / 2, x + width / 2, math.nan, x, x]),
+        y=np.array([y, y, math.nan, y - height / 2, y + height / 2]),
         mode="lines",
         name=_FINEST,
         line={"color": OUTSIDE, "width": 2},
@@ -352,7 +357,7 @@ def curve_figure(
             hoverinfo="skip",
         )
     dressed(figure, height)
-    figure.update_xaxes(title_text=curve.column, range=[float(x[0]), float(x[-1])])
+    figure.update_xaxes(title_text=shortened(curve.column), range=[float(x[0]), float(x[-1])])
     figure.update_yaxes(title_text="density", rangemode="tozero")
     return figure
 

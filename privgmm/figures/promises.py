@@ -1,14 +1,14 @@
-"""Draw what other promises would give: errors against epsilon, and one table several times.
+"""Draw what other promises would give: one table several times.
 
-Both are drawn from rehearsals: releases from generated or bundled rows. Plotly only.
+They are drawn from rehearsals: releases from generated or bundled rows. Plotly only.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
+import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -16,12 +16,13 @@ from plotly.subplots import make_subplots
 from privgmm.arrays import Array, finite_array
 from privgmm.errors import InvalidInput
 from privgmm.figures.mixtures import NONPRIVATE, PRIVATE, ROWS, TRUE, MixtureLook, dressed, ellipses
+from privgmm.figures.window import Window, shortened
 from privgmm.mixture import Mixture
 
-__all__ = ["TriedEpsilon", "error_curve", "pairs_figure", "promises_figure"]
+__all__ = ["TriedEpsilon", "pairs_figure", "promises_figure"]
 
-_REFUSED = "rgba(128, 128, 136, 0.20)"
-_INK = "rgba(128, 128, 136, 0.95)"
+_SHORT_NAME = 14
+"""Characters of a name along a small picture."""
 _MOST_DOTS, _MOST_COLUMNS = 500, 6
 """Dots in a small picture, and columns in a table of pairs: what can be seen and sent quickly."""
 
@@ -42,125 +43,6 @@ class TriedEpsilon:
     epsilon: float
     error: float | None
     private: Mixture | None
-
-
-def error_curve(
-    tried: Sequence[TriedEpsilon],
-    *,
-    here: float,
-    nonprivate: float | None = None,
-    span: Sequence[float] = (),
-    height: int = 250,
-) -> go.Figure:
-    """Draw errors against epsilon, both on log scales, with a dot at the epsilon on screen.
-
-    Parameters
-    ----------
-    tried : sequence of TriedEpsilon
-    here : float
-        The epsilon on screen.
-    nonprivate : float, optional
-        The error without privacy: a line.
-    span : sequence of float
-        Epsilons that the axis always covers, tried or not.
-    height : int
-        Pixels.
-
-    Notes
-    -----
-    Where nothing was released the background is shaded, half-way to the next epsilon (on the log
-    scale) with a release.
-    """
-    if not tried:
-        raise InvalidInput("tried must hold at least one epsilon, got none")
-    points = sorted(tried, key=lambda point: point.epsilon)
-    low, high = (f([*span, *(point.epsilon for point in points)]) for f in (min, max))
-    figure = go.Figure()
-    errors = [point.error for point in points]
-    for left, right in _refused_spans(points):
-        figure.add_vrect(x0=left, x1=right, fillcolor=_REFUSED, line_width=0, layer="below")
-        figure.add_annotation(
-            x=(math.log10(left) + math.log10(right)) / 2,
-            y=0.5,
-            yref="paper",
-            text="refused",
-            showarrow=False,
-            textangle=-90,
-            font={"size": 13},
-        )
-    if nonprivate is not None and nonprivate > 0:
-        figure.add_scatter(
-            x=[low, high],
-            y=[nonprivate] * 2,
-            mode="lines",
-            name="Without privacy",
-            line={"color": NONPRIVATE.colour, "dash": NONPRIVATE.dash, "width": 2.5},
-            hovertemplate="%{y:.3f}<extra>Without privacy</extra>",
-        )
-    figure.add_scatter(
-        x=[point.epsilon for point in points],
-        y=[error if error else None for error in errors],
-        mode="lines+markers",
-        name="With privacy",
-        line={"color": PRIVATE.colour, "width": 2.5},
-        marker={"size": 7, "color": PRIVATE.colour},
-        hovertemplate="ε = %{x:g}: %{y:.3f}<extra>With privacy</extra>",
-    )
-    mine = next((point.error for point in points if point.epsilon == here), None)
-    if mine:
-        figure.add_scatter(
-            x=[here],
-            y=[mine],
-            mode="markers",
-            name="You are here",
-            marker={
-                "size": 16,
-                "color": PRIVATE.colour,
-                "line": {"color": "white", "width": 2.5},
-            },
-            hovertemplate="ε = %{x:g}: %{y:.3f}<extra>You are here</extra>",
-        )
-    else:
-        figure.add_vline(x=here, line={"color": _INK, "width": 1.5, "dash": "dot"})
-    dressed(figure, height)
-    # errors fall from left to right, so the upper right corner is free
-    figure.update_layout(
-        legend={"orientation": "v", "x": 1, "y": 1, "xanchor": "right", "yanchor": "top"}
-    )
-    ticks = [tick for tick in (0.1, 0.3, 1, 3, 10) if low <= tick <= high]
-    figure.update_xaxes(
-        title_text="privacy budget ε",
-        type="log",
-        range=[math.log10(low) - 0.05, math.log10(high) + 0.05],
-        tickvals=ticks,
-        ticktext=[f"{tick:g}" for tick in ticks],
-    )
-    known = [error for error in (*errors, nonprivate) if error]
-    steps = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1)
-    least, most = (min(known), max(known)) if known else (0.01, 1.0)
-    figure.update_yaxes(
-        title_text="error",
-        type="log",
-        range=[math.log10(least / 1.6), math.log10(most * 1.6)],
-        tickvals=steps,
-        ticktext=[f"{step:g}" for step in steps],
-    )
-    return figure
-
-
-def _refused_spans(points: Sequence[TriedEpsilon]) -> list[tuple[float, float]]:
-    """List intervals of epsilon without a release."""
-    spans: list[tuple[float, float]] = []
-    for i, point in enumerate(points):
-        if point.private is not None:
-            continue
-        low = math.sqrt(points[i - 1].epsilon * point.epsilon) if i > 0 else 0.88 * point.epsilon
-        last = i + 1 == len(points)
-        high = 1.14 * point.epsilon if last else math.sqrt(point.epsilon * points[i + 1].epsilon)
-        if spans and math.isclose(spans[-1][1], low):
-            low = spans.pop()[0]
-        spans.append((low, high))
-    return spans
 
 
 def promises_figure(
@@ -192,10 +74,13 @@ def promises_figure(
     promises = [one.epsilon if isinstance(one, TriedEpsilon) else one for one in tried]
     titles = [f"<b>ε = {one:g}</b>" if one == here else f"ε = {one:g}" for one in promises]
     figure = make_subplots(1, len(tried), subplot_titles=titles, horizontal_spacing=0.02)
+    given = [one.private for one in tried if isinstance(one, TriedEpsilon)]
+    # one window for all, so that what moves is what differs
+    window = _window(data, [true, *given], axes)
     for number, one in enumerate(tried, 1):
         private = one.private if isinstance(one, TriedEpsilon) else None
         layers = [(PRIVATE, private), (TRUE, true)]
-        _add_cell(figure, (1, number), data, layers, axes)
+        _add_cell(figure, (1, number), data, layers, axes, window)
         if private is None:
             figure.add_annotation(
                 text="refused" if isinstance(one, TriedEpsilon) else "…",
@@ -238,13 +123,21 @@ def pairs_figure(
         raise InvalidInput(f"columns must be at least two, got {list(columns)!r}")
     figure = make_subplots(count - 1, count - 1, horizontal_spacing=0.02, vertical_spacing=0.02)
     layers = [(PRIVATE, private), (NONPRIVATE, nonprivate), (TRUE, true)]
+    short = [shortened(name, _SHORT_NAME) for name in columns]
     for down in range(1, count):
         for across in range(down):
-            _add_cell(figure, (down, across + 1), data, layers, (across, down))
-    for position in range(count - 1):
-        figure.update_xaxes(title_text=columns[position], row=count - 1, col=position + 1)
-        figure.update_yaxes(title_text=columns[position + 1], row=position + 1, col=1)
+            # names stand below the last row and left of the first column
+            names = (short[across] * (down == count - 1), short[down] * (across == 0))
+            window = _window(data, [mixture for _, mixture in layers], (across, down))
+            _add_cell(figure, (down, across + 1), data, layers, (across, down), window, names)
     return _dressed_cells(figure, height or 90 + 120 * (count - 1))
+
+
+def _window(data: Array | None, mixtures: Sequence[Mixture | None], axes: Sequence[int]) -> Window:
+    """Choose the window as the large picture does: around rows, and ellipses at two deviations."""
+    lines = [ellipses(mixture, axes, 2.0) for mixture in mixtures if mixture is not None]
+    curves = [line[~np.isnan(line[:, 0])] for line in lines]
+    return Window.around(None if data is None else data[:, list(axes)], curves)
 
 
 def _add_cell(
@@ -253,10 +146,13 @@ def _add_cell(
     data: Array | None,
     layers: Sequence[tuple[MixtureLook, Mixture | None]],
     axes: Sequence[int],
+    window: Window,
+    names: tuple[str, str] = ("", ""),
 ) -> None:
     """Add dots and ellipses of one small picture."""
     place = {"row": cell[0], "col": cell[1]}
     pair = list(axes)
+    window.set_axes(figure, names, **place)
     if data is not None:
         dots = data[:: max(1, len(data) // _MOST_DOTS)][:, pair]
         figure.add_scatter(

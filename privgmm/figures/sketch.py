@@ -20,8 +20,6 @@ from plotly.subplots import make_subplots
 from privgmm.arrays import Array, IntArray
 from privgmm.figures.film import (
     OUTSIDE,
-    Window,
-    drawn_to_scale,
     framed,
     morphing,
     see_through,
@@ -36,6 +34,7 @@ from privgmm.figures.mixtures import (
     thinned,
 )
 from privgmm.figures.motion import set_moving
+from privgmm.figures.window import Window, shortened
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import Histogram
@@ -518,13 +517,11 @@ def sketch_figure(
     loud = "loudness" if d == 1 else "direction, in degrees" if d == 2 else "direction"
     figure.update_yaxes(title_text=loud, row=1, col=1)
     if pictured:
-        figure.update_xaxes(range=window.x, title_text=names[0], row=2, col=1)
         if d == 1:
+            figure.update_xaxes(range=window.x, title_text=shortened(names[0]), row=2, col=1)
             figure.update_yaxes(title_text="density", rangemode="tozero", row=2, col=1)
         else:
-            figure.update_yaxes(range=window.y, title_text=names[1], row=2, col=1)
-            if drawn_to_scale(window):
-                figure.update_yaxes(scaleanchor="x2", scaleratio=1, row=2, col=1)
+            window.set_axes(figure, names, row=2, col=1)
     return set_moving(figure, _scanning(sketch, n_frequencies, window)) if d == 2 else figure
 
 

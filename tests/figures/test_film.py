@@ -16,9 +16,9 @@ from privgmm.figures.film import (
     refinement_figure,
     representative_figure,
     see_through,
-    window_of,
 )
 from privgmm.figures.mixtures import NONPRIVATE, PRIVATE
+from privgmm.figures.window import window_of
 from privgmm.mixture import Mixture, MixtureBatch
 from privgmm.stages.agreement.blocks import deal
 

@@ -1,16 +1,14 @@
-"""Errors against epsilon, four promises, all pairs, and differences drawn larger."""
+"""Four promises, all pairs, and differences drawn larger."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
 
 from privgmm.data.datasets import random_mixture
 from privgmm.errors import InvalidInput
-from privgmm.figures.mixtures import exaggerated, mixtures_figure, wider_across
-from privgmm.figures.promises import TriedEpsilon, error_curve, pairs_figure, promises_figure
+from privgmm.figures.mixtures import exaggerated, mixtures_figure
+from privgmm.figures.promises import TriedEpsilon, pairs_figure, promises_figure
 from privgmm.mixture import Mixture
 
 TRUTH = random_mixture(2, 3, separation=6.0, rng=0)
@@ -24,34 +22,6 @@ TRIED = [
 ]
 
 
-def test_the_curve_has_a_point_per_release_and_marks_where_one_is() -> None:
-    figure = error_curve(TRIED[::-1], here=3.0, nonprivate=0.03)
-    lines = {trace.name: trace for trace in figure.data}
-    assert list(lines["With privacy"].x) == [0.1, 0.3, 1.0, 3.0]
-    assert list(lines["With privacy"].y) == [None, None, 0.1, 0.04]
-    assert (lines["You are here"].x, lines["You are here"].y) == ((3.0,), (0.04,))
-    assert set(lines["Without privacy"].y) == {0.03}
-
-
-def test_refusals_are_shaded_as_one_zone_up_to_half_way() -> None:
-    figure = error_curve(TRIED, here=0.3)
-    (zone,) = figure.layout.shapes[:1]
-    assert zone.x0 < 0.1
-    assert zone.x1 == pytest.approx(math.sqrt(0.3))
-    assert [note.text for note in figure.layout.annotations] == ["refused"]
-    assert "You are here" not in [trace.name for trace in figure.data]
-    with pytest.raises(InvalidInput, match="at least one epsilon"):
-        error_curve([], here=1.0)
-
-
-def test_the_axis_reaches_over_what_is_still_to_come() -> None:
-    figure = error_curve(TRIED[2:], here=1.0, nonprivate=0.03, span=(0.1, 10.0))
-    low, high = figure.layout.xaxis.range
-    assert low < -1.0
-    assert high > 1.0
-    assert list(figure.layout.xaxis.tickvals) == [0.1, 0.3, 1, 3, 10]
-
-
 def test_a_promise_not_known_yet_has_its_place() -> None:
     figure = promises_figure([0.3, *TRIED[2:], 10.0], ROWS, true=TRUTH, here=1.0)
     texts = [note.text for note in figure.layout.annotations]
@@ -60,13 +30,21 @@ def test_a_promise_not_known_yet_has_its_place() -> None:
     assert sum(trace.name == "Private release" for trace in figure.data) == 2
 
 
-def test_the_wider_column_lies_across_where_scales_are_equal() -> None:
-    rng = np.random.default_rng(0)
-    tall = rng.standard_normal((50, 2)) * [1.0, 3.0]
-    assert wider_across(tall) == (1, 0)
-    assert wider_across(tall[:, ::-1]) == (0, 1)
-    # where each axis has a scale of its own, either fills the picture
-    assert wider_across(tall * [1.0, 1e3]) == (0, 1)
+def test_small_pictures_share_the_window_of_the_large_one() -> None:
+    """One aspect everywhere, one window for all promises, and no error or ellipse squeezes rows."""
+    far = Mixture(TRUTH.weights, TRUTH.means + 400.0, 900.0 * TRUTH.covariances)
+    tried = [TriedEpsilon(0.3, 1.0, far), *TRIED[2:]]
+    small = promises_figure(tried, ROWS, true=TRUTH, here=1.0)
+    assert len({axis.range for axis in small.select_xaxes()}) == 1
+    (low, high) = next(small.select_xaxes()).range
+    assert high - low < 3.5 * np.ptp(ROWS[:, 0])
+    pairs = pairs_figure(ROWS, true=TRUTH, private=NEAR, columns=("a", "b", "c"))
+    large = mixtures_figure(ROWS, true=TRUTH, private=NEAR)
+    assert large.layout.yaxis.scaleanchor == "x"
+    assert [axis.scaleanchor for axis in small.select_yaxes()] == ["x", "x2", "x3"]
+    assert pairs.layout.xaxis.range == pytest.approx(large.layout.xaxis.range, abs=0.2)
+    # of the four cells three hold a picture
+    assert [axis.scaleanchor for axis in pairs.select_yaxes()] == ["x", None, "x3", "x4"]
 
 
 def test_each_promise_has_a_picture_and_a_refusal_says_so() -> None:

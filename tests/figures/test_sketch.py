@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from privgmm.figures.film import Window, window_of
 from privgmm.figures.mixtures import BAND, PRIVATE
 from privgmm.figures.sketch import (
     counts_figure,
@@ -20,6 +19,7 @@ from privgmm.figures.sketch import (
     projections_figure,
     sketch_figure,
 )
+from privgmm.figures.window import Window, window_of
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
 from privgmm.stages.sketch.features import SketchShape

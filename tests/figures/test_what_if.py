@@ -11,11 +11,12 @@ import pytest
 from privgmm.figures.what_if import chance_figure, curves_alt_text, error_figure
 from privgmm.methods import registry
 from privgmm.methods.what_if import Prospect
+from privgmm.stages.accuracy import ExpectedError
 
 CURVE = tuple(
-    Prospect("lifted", n, 1.0, chance, error, None)
+    Prospect("lifted", n, 1.0, chance, None if error is None else ExpectedError.of([error]), None)
     for n, chance, error in (
-        (1e3, 0.0, math.inf),
+        (1e3, 0.0, None),
         (1e4, 0.4, 0.3),
         (1e5, 0.96, 0.1),
         (1e6, 1, 0.03),

@@ -12,10 +12,10 @@ import pytest
 
 from privgmm.budget import Budget
 from privgmm.data.datasets import random_mixture
-from privgmm.html import mixture_html, refusal_html
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture
 from privgmm.releases import Refusal, Release
+from privgmm.showing.html import mixture_html, refusal_html
 from privgmm.stages.standard_errors import StandardErrors
 
 WHY = "The fits of the blocks did not agree closely enough."

@@ -1,8 +1,8 @@
 """Show mixtures, plans and outcomes in a notebook: small tables and drawings in plain HTML.
 
-The values import this module, and it imports only `arrays`. Protocols say what it needs, so
-anything with these attributes can be shown. Text has the page's own colour, so light and dark
-notebooks both work. Every word that comes from outside is escaped.
+The values import this module, and it imports only `arrays` and `text`. Protocols say what it
+needs, so anything with these attributes can be shown. Text has the page's own colour, so light and
+dark notebooks both work. Every word that comes from outside is escaped.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from privgmm.arrays import Array
+from privgmm.showing.text import ErrorsLike, NamedMixture, error_in_words, mixture_title
 
 __all__ = [
     "BudgetLike",
-    "ErrorsLike",
-    "MixtureLike",
+    "FitLike",
     "PlanLike",
     "RefusalLike",
     "ReleaseLike",
+    "fit_html",
     "mixture_html",
     "plan_html",
     "refusal_html",
     "release_html",
+    "sketch_html",
 ]
 
 _MOST_COMPONENTS, _MOST_NUMBERS = 12, 6
@@ -39,48 +41,6 @@ _COLOUR = "#D55E00"
 
 _TABLE = "border-collapse:collapse;margin:0.3em 0"
 _CELL = "padding:0.15em 0.7em;text-align:left;border-bottom:1px solid rgba(128,128,136,0.35)"
-
-
-class MixtureLike(Protocol):
-    """List the attributes of a mixture that a drawing needs."""
-
-    @property
-    def weights(self) -> Array:
-        """Weights (k,)."""
-        ...
-
-    @property
-    def means(self) -> Array:
-        """Means (k, d)."""
-        ...
-
-    @property
-    def covariances(self) -> Array:
-        """Covariances (k, d, d)."""
-        ...
-
-
-class ErrorsLike(Protocol):
-    """List the attributes of standard errors that a table needs."""
-
-    @property
-    def weights(self) -> Array:
-        """Standard errors of the weights (k,)."""
-        ...
-
-    @property
-    def means(self) -> Array:
-        """Standard errors of the means (k, d)."""
-        ...
-
-    @property
-    def meaning(self) -> str:
-        """Say what these numbers mean, in a sentence."""
-        ...
-
-    def deviations(self, covariances: Array) -> Array:
-        """Compute standard errors of the standard deviations (k, d), for covariances (k, d, d)."""
-        ...
 
 
 class BudgetLike(Protocol):
@@ -123,7 +83,7 @@ class ReleaseLike(Protocol):
         ...
 
     @property
-    def mixture(self) -> MixtureLike:
+    def mixture(self) -> NamedMixture:
         """Released mixture."""
         ...
 
@@ -140,6 +100,30 @@ class ReleaseLike(Protocol):
     @property
     def attacker(self) -> str:
         """Say in a clause how often an attacker who knows every other row guesses right."""
+        ...
+
+
+class FitLike(Protocol):
+    """List the attributes of a fit to a sketch that a page about it needs."""
+
+    @property
+    def mixture(self) -> NamedMixture:
+        """Fitted mixture."""
+        ...
+
+    @property
+    def standard_errors(self) -> ErrorsLike | None:
+        """Standard errors of its numbers."""
+        ...
+
+    @property
+    def verdict(self) -> str:
+        """Say what the misfit means."""
+        ...
+
+    @property
+    def misfit(self) -> float:
+        """How badly it explains the sketch."""
         ...
 
 
@@ -167,32 +151,47 @@ class RefusalLike(Protocol):
         ...
 
 
-def mixture_html(mixture: MixtureLike, errors: ErrorsLike | None = None) -> str:
+def mixture_html(mixture: NamedMixture, errors: ErrorsLike | None = None) -> str:
     """Write a table of the components, and draw their ellipses in the first two coordinates.
 
     Long mixtures and long vectors are cut short, and say so. Standard errors follow the numbers
     where they are known.
     """
     k, d = mixture.means.shape
+    names = ", ".join(mixture.columns[:_MOST_NUMBERS]) + (", …" if d > _MOST_NUMBERS else "")
     spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
-    wide = None if errors is None else errors.deviations(mixture.covariances)
+    heavy = None if errors is None else errors.known_weights(mixture.weights)
+    far = None if errors is None else errors.known_means(mixture.covariances)
+    wide = None if errors is None else errors.known_deviations(mixture.covariances)
     rows = [
         (
             str(j + 1),
-            f"{mixture.weights[j]:.4g}" + ("" if errors is None else f" ± {errors.weights[j]:.2g}"),
-            _vector(mixture.means[j], None if errors is None else errors.means[j]),
+            f"{mixture.weights[j]:.4g}" + ("" if heavy is None else error_in_words(heavy[j])),
+            _vector(mixture.means[j], None if far is None else far[j]),
             _vector(spread[j], None if wide is None else wide[j]),
         )
         for j in range(min(k, _MOST_COMPONENTS))
     ]
-    title = f"Mixture of {k} Gaussian{'s' * (k > 1)} in {d} dimension{'s' * (d > 1)}"
-    body = _table(("", "weight", "mean", "standard deviations"), rows)
+    title = html.escape(mixture_title(mixture))
+    body = _table(("", "weight", f"mean ({names})", "standard deviations"), rows)
     if k > _MOST_COMPONENTS:
         body += f"<div>and {k - _MOST_COMPONENTS} more components</div>"
     if errors is not None:
         body += f"<div>± are standard errors. {html.escape(errors.meaning)}</div>"
     drawing = _ellipses(mixture) if d >= 2 else ""
     return _beside(f"<div><b>{title}</b>{body}</div>", drawing)
+
+
+def fit_html(fit: FitLike) -> str:
+    """Show a fit to a sketch, and what its misfit says."""
+    words = f"{html.escape(fit.verdict)} Misfit: {fit.misfit:.3g}."
+    return f"<div>{words}</div>{mixture_html(fit.mixture, fit.standard_errors)}"
+
+
+def sketch_html(words: str) -> str:
+    """Show what a sketch is and what may be asked of it, line by line."""
+    first, *rest = map(html.escape, words.splitlines())
+    return f"<div><b>{first}</b>{''.join(f'<div>{line}</div>' for line in rest)}</div>"
 
 
 def release_html(release: ReleaseLike) -> str:
@@ -234,7 +233,7 @@ def _promise(verdict: str, rights: str, result: ReleaseLike | RefusalLike) -> st
 
 
 def _vector(values: Array, errors: Array | None = None) -> str:
-    offs = [""] * len(values) if errors is None else [f" ± {off:.2g}" for off in errors]
+    offs = [""] * len(values) if errors is None else [error_in_words(off) for off in errors]
     numbers = [f"{value:.4g}{off}" for value, off in zip(values, offs, strict=True)]
     shown = ", ".join(numbers[:_MOST_NUMBERS])
     return f"({shown}, …)" if len(values) > _MOST_NUMBERS else f"({shown})"
@@ -267,7 +266,7 @@ def _beside(left: str, right: str) -> str:
     )
 
 
-def _ellipses(mixture: MixtureLike) -> str:
+def _ellipses(mixture: NamedMixture) -> str:
     """Draw one and two standard deviations of each component in coordinates 1 and 2."""
     angle = np.linspace(0, 2 * np.pi, _STEPS, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)])

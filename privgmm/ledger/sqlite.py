@@ -4,6 +4,9 @@
 call returns, so a crash or a power cut after it loses no spend: one that never finished counts like
 any other.
 
+One machine at a time: processes agree on who writes through memory that they share, which machines
+do not. A file on a network's disk is refused where the system says that it lies there.
+
 The file keeps an honest account for honest people. It does not stop a person who may write to it:
 they can edit or remove it, open another one, or release without any. It is made readable for its
 owner alone (mode 0600). Neither the file nor those that SQLite keeps next to it may be links.
@@ -20,6 +23,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import secrets
 import sqlite3
 import sys
@@ -428,6 +432,38 @@ _SINCE = {
 """For each older format what turns it into the next one; what it did not know stays unknown."""
 _FILES = ("", "-wal", "-shm", "-journal")
 """Files that SQLite writes for one database, as endings of its name."""
+_MOUNTS = Path("/proc/self/mountinfo")
+"""Where Linux lists file systems, see proc(5)."""
+_SHARE = "share"
+_NETWORKS = frozenset(
+    [
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "fuse.ceph",
+        "fuse.cephfs",
+        "fuse.davfs2",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "smb3",
+        "smbfs",
+    ]
+) | {_SHARE}
+"""Kinds of file systems that several machines may write at once. Others exist: a list cannot know
+all of them, nor folders that a program copies between machines."""
 
 
 @contextlib.contextmanager
@@ -484,10 +520,16 @@ def _file_name(path: Path) -> bytes:
 
 
 def _claim(path: Path) -> None:
-    """Refuse links; make a missing file, readable by its owner alone.
+    """Refuse links and disks of a network; make a missing file, readable by its owner alone.
 
     SQLite gives the files that it writes next to it the same rights.
     """
+    kind = _file_system(path.absolute().parent)
+    if kind in _NETWORKS:
+        raise InvalidInput(
+            f"the ledger {path} lies on a disk of a network ({kind}), where two machines could "
+            "both spend what a cap has left: give a path on a disk of this machine"
+        )
     for ending in _FILES:
         place = path.with_name(path.name + ending) if ending else path
         if place.is_symlink():
@@ -498,6 +540,26 @@ def _claim(path: Path) -> None:
     # where it cannot be made, opening the database fails too, and says why
     with contextlib.suppress(OSError):
         os.close(os.open(path, flags, 0o600))
+
+
+@functools.lru_cache(maxsize=64)
+def _file_system(folder: Path) -> str:
+    """Name the kind of file system that a folder lies on; empty where the system does not say."""
+    if os.name == "nt":
+        return _SHARE if folder.drive.startswith("\\\\") else ""
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    place, found, longest = folder.resolve(), "", -1
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        # blanks and backslashes are written as octal numbers
+        mount = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields.split(" ")[4])
+        # of two file systems at one place the later one is on top
+        if len(mount) >= longest and place.is_relative_to(mount):
+            found, longest = rest.split(" ")[0], len(mount)
+    return found
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:

@@ -1,8 +1,9 @@
 """What is written down: receipts that can be checked and signed, bundles, notebooks.
 
-`receipt` writes and checks receipts, `signature` signs them, `bundle` puts a release into one file,
-`notebook` writes a run as code, and `files` says how such files are written. The next room is the
-front doors: `estimator` and `cli`.
+`document` reads the text of receipts, and the mixture in one with NumPy alone; `receipt` makes and
+checks receipts, `signature` signs them, `bundle` puts a release into one file, `notebook` writes a
+run as code, and `files` says how such files are written. The next room is the front doors:
+`estimator` and `cli`.
 """
 
 import lazy_loader

@@ -55,6 +55,7 @@ def make_bundle(
     n_rows: int = _ROWS,
     seed: int = 0,
     columns: Sequence[str] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a ZIP file with the receipt of a release and what can be drawn from it.
 
@@ -71,6 +72,8 @@ def make_bundle(
         Draws them. The same receipt and seed give the same bytes.
     columns : sequence of str, optional
         The d names; by default those in the receipt, else ``x1 … xd``.
+    overwrite : bool
+        Whether to replace a file that exists; otherwise that is an error.
 
     Returns
     -------
@@ -82,7 +85,7 @@ def make_bundle(
     needs no network), ``notebook.ipynb`` and ``README.txt``.
     """
     content = bundle_bytes(source, n_rows=n_rows, seed=seed, columns=columns)
-    return write_whole(path, content)
+    return write_whole(path, content, overwrite=overwrite)
 
 
 def bundle_bytes(

@@ -50,6 +50,7 @@ _WIDTH = 96
 _SELDOM_SET = (
     "unit",
     "alpha",
+    "mask_accuracy",
     "n_blocks",
     "beta",
     "smallest_weight",
@@ -156,6 +157,8 @@ class FileRows:
         Seed of the noise that undoes rounding; None for fresh noise.
     drop_gaps : bool
         Whether rows with missing values are dropped.
+    persons : str or None
+        The column that names the person of each row; None where every row is a person.
     """
 
     path: str
@@ -164,6 +167,7 @@ class FileRows:
     layout: Layout = dataclasses.field(default_factory=Layout)
     seed: int | None = None
     drop_gaps: bool = False
+    persons: str | None = None
 
     def load(self) -> Dataset:
         """Read the rows."""
@@ -185,11 +189,21 @@ class FileRows:
         more += "".join(f", {name}={value!r}" for name, value in self.layout.said.items())
         if self.jitter:
             more += ", jitter=jitter" + ("" if self.seed is None else f", rng={self.seed}")
+        told = "".join(f", {name}={value!r}" for name, value in self.layout.said.items())
+        labels = (
+            ""
+            if self.persons is None
+            else (
+                "\n\nfrom privgmm.data.tables import Layout, read_labels\n\n"
+                f"persons = read_labels(path, {self.persons!r}, layout=Layout({told[2:]}))\n"
+                "n_persons = len(set(persons.tolist()))"
+            )
+        )
         return (
             "from privgmm import load_table\n\n"
             f"path = {self.path!r}  # where you keep the file\n"
             f"columns = {columns}\n"
-            f"{jitter}data = load_table(path, columns=columns{more})"
+            f"{jitter}data = load_table(path, columns=columns{more}){labels}"
         )
 
 
@@ -216,6 +230,10 @@ class Run:
     seed: int | None = None
     learner: str = DEFAULT_LEARNER
 
+    @property
+    def _persons(self) -> str | None:
+        return self.rows.persons if isinstance(self.rows, FileRows) else None
+
     def plan(self) -> Plan:
         """Make the plan."""
         return plan_for(self.request).plan
@@ -229,6 +247,7 @@ class Run:
     def plan_code(self) -> str:
         """Return source code that makes the plan, as short as the request allows."""
         asked = self.request
+        counted = "data.n_rows" if self._persons is None else "n_persons"
         bare = PlanRequest(n_components=asked.n_components, n_features=asked.n_features)
         said = {
             "method": repr(asked.method),
@@ -250,18 +269,19 @@ class Run:
         settings = "".join(f"    {name}={value},\n" for name, value in (said | set_too).items())
         if short:
             return (
-                f"from privgmm import best_plan\n\nplan = best_plan(\n    data.n_rows,\n{settings})"
+                f"from privgmm import best_plan\n\nplan = best_plan(\n    {counted},\n{settings})"
             )
         return (
             "from privgmm import PlanRequest\n"
             "from privgmm.methods.planner import plan_for\n\n"
-            f"request = PlanRequest(\n    n_rows=data.n_rows,\n{settings})\n"
+            f"request = PlanRequest(\n    n_rows={counted},\n{settings})\n"
             "plan = plan_for(request).plan"
         )
 
     def release_code(self) -> str:
         """Return source code of the release, from ``data`` and ``plan``."""
         seed = "" if self.seed is None else f", rng={self.seed}"
+        seed += "" if self._persons is None else ", groups=persons"
         if self.learner == DEFAULT_LEARNER or self.request.choose_components:
             return f"from privgmm import release\n\noutcome = release(data.rows, plan{seed})"
         return (

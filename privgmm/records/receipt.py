@@ -21,8 +21,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import hashlib
-import hmac
 import importlib.resources
 import json
 import math
@@ -40,29 +38,41 @@ from privgmm.data.jitter import jitter_widths
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
+from privgmm.records.document import (
+    RECEIPT_SCHEMA,
+    Document,
+    alterations,
+    canonical,
+    content_of,
+    digest,
+    parsed,
+    receipt_text,
+)
 from privgmm.records.files import write_whole
 from privgmm.records.signature import Signer, key_name, read_public_key, signature_holds
 from privgmm.results import Refusal, Release
+from privgmm.stages.accuracy import NOT_RESOLVED, RESOLVED, ExpectedError
+from privgmm.stages.recorded import atoms_from_dicts
 from privgmm.stages.sketch.choice import Choice
 from privgmm.stages.sketch.features import SketchShape
 from privgmm.stages.sketch.finish import Finish
+from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.standard_errors import StandardErrors
 
 __all__ = [
     "RECEIPT_SCHEMA",
+    "Document",
     "Verification",
     "make_receipt",
+    "read_receipt",
     "receipt_schema",
     "receipt_text",
     "sketch_of",
     "verify_receipt",
     "write_receipt",
 ]
-
-RECEIPT_SCHEMA = "privgmm/receipt-3"
-"""The format."""
 
 _SIGNED = b"privgmm receipt, signed\n"
 """Stands before what is signed, so that no signature of anything else can be passed off for it."""
@@ -81,6 +91,10 @@ _NOISE_SLACK = 1e-9
 _DIRECTION_SLACK = 1e-6
 """Slack for coordinates of directions: other machines round the steps that spread them otherwise
 (measured: 1e-11 between kinds of processor). By convention between that and other directions."""
+
+_AS_WIDE = 0.2501
+"""Variance, in units of a component, at which two standard errors of its mean are as wide as it is;
+a little is left for rounding to six digits."""
 
 _MANY_DIRECTIONS = 1_000
 """More directions than this are spread again only where the usual sketch has them: it takes memory
@@ -200,7 +214,8 @@ def make_receipt(
         Widths of the public noise that `jittered` added to the rows: it accounts for width^2 / 12
         of each variance, which readers of the covariances must know.
     columns : sequence of str, optional
-        The names of the d columns, which become public with the receipt.
+        The names of the d columns, which become public with the receipt; by default those of the
+        result.
     reading : mapping, optional
         How a file was read, nothing of which depends on single cells: its format, its number of
         rows (None where persons are protected: their numbers of rows are confidential),
@@ -223,6 +238,7 @@ def make_receipt(
             f"result must be a Release or a Refusal, got {type(result).__name__}: pass "
             "outcome.result"
         )
+    columns = columns or result.columns or None
     plan, ceiling = result.plan, result.plan.ceiling
     receipt: dict[str, Any] = dict.fromkeys(receipt_schema()["required"])
     del receipt["sha256"]
@@ -262,20 +278,77 @@ def make_receipt(
             "public_key": signer.public_key.hex(),
             "value": signer.sign(_signed_bytes(receipt)).hex(),
         }
-    return {**receipt, "sha256": _digest(receipt)}
+    return {**receipt, "sha256": digest(receipt)}
 
 
-def receipt_text(receipt: Mapping[str, Any]) -> str:
-    """Write a receipt as text: keys sorted, one space of indent, ASCII, final newline."""
-    try:
-        return json.dumps(dict(receipt), sort_keys=True, indent=1, allow_nan=False) + "\n"
-    except (TypeError, ValueError, RecursionError) as problem:
-        raise InvalidInput(f"receipt must be a JSON object: {problem}") from problem
+def write_receipt(
+    receipt: Mapping[str, Any], path: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
+    """Write a receipt to a file, whole or not at all; its owner alone can read it.
+
+    A file that exists is replaced only with `overwrite`.
+    """
+    return write_whole(path, receipt_text(receipt).encode("ascii"), overwrite=overwrite)
 
 
-def write_receipt(receipt: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write a receipt to a file, whole or not at all; its owner alone can read it."""
-    return write_whole(path, receipt_text(receipt).encode("ascii"))
+def read_receipt(document: Document) -> Release | Refusal:
+    """Read a release or a refusal back from its receipt; nothing but the receipt is needed.
+
+    Parameters
+    ----------
+    document : path, text, bytes or mapping
+        As for `verify_receipt`.
+
+    Raises
+    ------
+    InvalidInput
+        If the receipt does not verify. One of a seeded release is read, and its result says that
+        it is `seeded`. That the mixture was made by the plan cannot be seen from a receipt.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privgmm.releases import release
+    >>> rows = np.random.default_rng(0).normal([5.0], [2.0], size=(4000, 1))
+    >>> made = release(rows, epsilon=2.0, n_components=1, rng=0).result
+    >>> read = read_receipt(make_receipt(made))
+    >>> read.mixture == made.mixture, read.sketch.fit(2).n_components
+    (True, 2)
+    """
+    content = content_of(document)
+    found = verify_receipt(content)
+    if not found.intact:
+        raise InvalidInput(f"the receipt does not verify: {'; '.join(found.problems)}")
+    receipt, _ = parsed(content)
+    plan, ledger = Plan.from_dict(receipt["plan"]), receipt["ledger"] or {}
+    columns = tuple(receipt["columns"] or ())
+    record: dict[str, Any] = {
+        "budget": Budget(receipt["guarantee"]["epsilon"], receipt["guarantee"]["delta"]),
+        "plan": plan,
+        "seeded": receipt["seeded"],
+        "unit": receipt["neighbours"]["unit"],
+        "entry": ledger.get("entry"),
+        "mark": ledger.get("mark"),
+        "columns": columns,
+    }
+    if receipt["mixture"] is None:
+        reason = receipt["refusal"]["reason"]
+        return Refusal(**record, why=reason, stated=reason)
+    errors, choice = receipt["standard_errors"], receipt["choice"]
+    expected = receipt.get("expected_error")
+    return Release(
+        **record,
+        mixture=Mixture.from_dict(receipt["mixture"]).with_columns(columns),
+        sketch=sketch_of(receipt),
+        misfit=receipt["misfit"],
+        floored=bool(receipt["floored"]),
+        standard_errors=None if errors is None else StandardErrors.from_dict(errors),
+        expected_error=None if expected is None else ExpectedError.from_dict(expected),
+        resolution=tuple(receipt.get("resolution") or ()),
+        atoms=atoms_from_dicts(receipt.get("atoms") or ()),
+        steps=tuple(receipt.get("steps") or ()),
+        choice=None if choice is None else Choice.from_dict(choice),
+    )
 
 
 def sketch_of(receipt: Mapping[str, Any]) -> PrivateSketch | None:
@@ -300,15 +373,16 @@ def receipt_schema() -> dict[str, Any]:
 
 
 def verify_receipt(
-    document: bytes | str | Mapping[str, Any], *, key: str | os.PathLike[str] | None = None
+    document: Document, *, key: str | os.PathLike[str] | None = None
 ) -> Verification:
     """Check a receipt: schema, hash, price, that its noise was fresh, and who signed it.
 
     Parameters
     ----------
-    document : bytes, str or mapping
-        The file's content. As bytes or text it must be what `write_receipt` wrote, byte by byte:
-        one changed space is a change. A mapping is checked by its values.
+    document : path, bytes, text or mapping
+        A file, or the content of one. As bytes or text it must be what `write_receipt` wrote, byte
+        by byte: one changed space is a change. A mapping is checked by its values. A text in one
+        line without a brace is the path of a file.
     key : path, optional
         A file with the public key that it must have been signed with.
 
@@ -323,14 +397,10 @@ def verify_receipt(
     the author of a new document can hash it too. The price cannot be talked down that way, but a
     mixture that never saw any noise can be put next to it: no one can tell without the data.
     """
-    if not isinstance(document, bytes | bytearray | str | Mapping):
-        raise InvalidInput(
-            f"document must be bytes, text or a dict, got {type(document).__name__}: pass "
-            "Path(...).read_bytes()"
-        )
+    content = content_of(document)
     public_key = None if key is None else read_public_key(key)
     try:
-        receipt, text = _parsed(document)
+        receipt, text = parsed(content)
         problems = list(_problems(receipt, text))
     except InvalidInput as problem:
         problems = [str(problem)]
@@ -369,32 +439,7 @@ def _signature_problem(receipt: dict[str, Any], public_key: bytes) -> str | None
 def _signed_bytes(receipt: Mapping[str, Any]) -> bytes:
     """What is signed: everything but the signature, and the hash, which covers it too."""
     content = {k: v for k, v in receipt.items() if k not in ("signature", "sha256")}
-    return _SIGNED + _canonical(content)
-
-
-def _parsed(
-    document: bytes | bytearray | str | Mapping[str, Any],
-) -> tuple[dict[str, Any], str | None]:
-    if isinstance(document, Mapping):
-        # through text and back, so that what is checked is what would be written
-        return _loaded(receipt_text(document)), None
-    if isinstance(document, str):
-        return _loaded(document), document
-    try:
-        text = bytes(document).decode("ascii")
-    except UnicodeDecodeError as problem:
-        raise InvalidInput(f"the document is not a receipt: {problem}") from problem
-    return _loaded(text), text
-
-
-def _loaded(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise InvalidInput(f"the document is not JSON: {problem}") from problem
-    if not isinstance(value, dict):
-        raise InvalidInput("the document is not a JSON object")
-    return value
+    return _SIGNED + canonical(content)
 
 
 def _problems(receipt: dict[str, Any], text: str | None) -> Iterator[str]:
@@ -403,11 +448,7 @@ def _problems(receipt: dict[str, Any], text: str | None) -> Iterator[str]:
     if broken is not None:
         yield broken
         return
-    if text is not None and text != receipt_text(receipt):
-        yield "the text is not laid out as it was written: it was edited"
-    content = {name: value for name, value in receipt.items() if name != "sha256"}
-    if not hmac.compare_digest(receipt["sha256"], _digest(content)):
-        yield "the hash does not belong to the content: something was changed"
+    yield from alterations(receipt, text)
     yield from _price_problems(receipt)
     yield from _size_problems(receipt)
     yield from _mixture_problems(receipt)
@@ -526,27 +567,88 @@ def _mixture_problems(receipt: dict[str, Any]) -> Iterator[str]:
 def _look_problems(receipt: dict[str, Any], mixture: Mixture) -> Iterator[str]:
     """Check that sketch, standard errors and choice can be read, and fit the mixture."""
     errors, choice = receipt["standard_errors"], receipt["choice"]
+    # receipts of older versions do not say how good the mixture is
+    expected, resolution = receipt.get("expected_error"), receipt.get("resolution")
     try:
         with np.errstate(all="ignore"):
             sketch = sketch_of(receipt)
             errors = None if errors is None else StandardErrors.from_dict(errors)
             choice = None if choice is None else Choice.from_dict(choice)
+            if expected is not None and ExpectedError.from_dict(expected).to_dict() != expected:
+                yield "the expected error does not agree with its own quantiles"
     except (InvalidInput, ArithmeticError) as problem:
-        yield f"the sketch, the standard errors or the choice are not valid: {_short(problem)}"
+        yield (
+            "the sketch, the standard errors, the expected error or the choice are not valid: "
+            f"{_short(problem)}"
+        )
         return
     yield from _choice_problems(receipt["plan"], choice, mixture)
     if sketch is not None and sketch.to_dict() != receipt["sketch"]:
         yield "the sketch is not written as this package writes it"
     if sketch is not None and sketch.n_features != mixture.n_features:
         yield f"the sketch is of {sketch.n_features} columns, the mixture of {mixture.n_features}"
-    if sketch is not None:
-        yield from _sketch_problems(receipt["plan"], sketch)
+    yield from _sketch_problems(receipt["plan"], sketch)
     if errors is not None and errors.means.shape != mixture.means.shape:
         yield "the standard errors are not of the mixture's size"
+    if resolution is not None and len(resolution) != mixture.n_components:
+        yield "the resolution is not stated for each component of the mixture"
+    yield from _error_problems(receipt, errors, mixture)
+    yield from _recorded_problems(receipt, mixture)
 
 
-def _sketch_problems(written: dict[str, Any], sketch: PrivateSketch) -> Iterator[str]:
+def _error_problems(
+    receipt: dict[str, Any], errors: StandardErrors | None, mixture: Mixture
+) -> Iterator[str]:
+    """Check that what is said of accuracy does not contradict the standard errors.
+
+    The law of the error follows from correlations too, which are not published.
+    """
+    said = receipt.get("resolution") or ()
+    if (
+        errors is None
+        or errors.means.shape != mixture.means.shape
+        or len(said) != len(errors.means)
+    ):
+        return
+    if not errors.well_specified and (receipt.get("expected_error") or RESOLVED in said):
+        yield "such a mixture does not explain the rows: no distance to a truth can be stated"
+    for number, (root, place, how) in enumerate(
+        zip(mixture.cholesky, errors.mean_covariances, said, strict=True), start=1
+    ):
+        with np.errstate(all="ignore"):
+            across = np.linalg.solve(root, np.linalg.solve(root, place).T)
+        widest = float(np.trace(across))
+        # the trace is at most d times the largest variance, which is less than a quarter
+        if how != NOT_RESOLVED and not widest < mixture.n_features * _AS_WIDE:
+            yield f"component {number} is called {how}, and its errors are as wide as itself"
+
+
+def _recorded_problems(receipt: dict[str, Any], mixture: Mixture) -> Iterator[str]:
+    """Check that values and grids are of the mixture's columns, and such as the plan looks for."""
+    written, steps = receipt.get("atoms") or (), receipt.get("steps") or ()
+    names = receipt["columns"] or mixture.columns
+    if any(one["column"] not in names for one in written):
+        yield "an atom is in a column that the mixture does not have"
+    if steps and len(steps) != mixture.n_features:
+        yield "the steps are not stated for each column of the mixture"
+    if not written and not steps:
+        return
+    try:
+        plan, atoms = Plan.from_dict(receipt["plan"]), atoms_from_dicts(written)
+    except (PrivGMMError, ArithmeticError, ValueError) as problem:
+        yield f"atoms are not valid, or the plan is not: {_short(problem)}"
+        return
+    frame, n = plan.stages[0], plan.request.n_rows
+    if not isinstance(frame, HistogramFrame) or frame.values is None:
+        yield "there are atoms or steps, and the plan looks for none"
+    elif n is not None:
+        yield from frame.values.contradictions(atoms, steps, frame.units_of(n))
+
+
+def _sketch_problems(written: dict[str, Any], sketch: PrivateSketch | None) -> Iterator[str]:
     """Check that a sketch is one that the plan draws: its frame, rows, waves and noise.
+
+    It must be there if the plan draws one: a mixture next to no sketch could be any.
 
     A plan may draw two sketches and publish their average, or the first alone; next to a rich
     mixture it is the first.
@@ -556,6 +658,10 @@ def _sketch_problems(written: dict[str, Any], sketch: PrivateSketch) -> Iterator
     except (PrivGMMError, ArithmeticError, ValueError):
         return  # `_price_problems` has said so
     drawn = next((stage for stage in plan.stages if isinstance(stage, Sketch)), None)
+    if sketch is None:
+        if drawn is not None:
+            yield "the plan draws a sketch, and none is there"
+        return
     if drawn is None:
         yield f"there is a sketch, and a plan of method {plan.method!r} draws none"
         return
@@ -573,6 +679,22 @@ def _sketch_problems(written: dict[str, Any], sketch: PrivateSketch) -> Iterator
     yield from _wave_problems(drawn.shape, sketch)
     if not any(_as_noisy(sketch, noise) for noise in _planned_noise(plan, drawn, sketch)):
         yield "the noise on the sketch is not that of the plan"
+    yield from _rich_problems(plan, sketch)
+
+
+def _rich_problems(plan: Plan, sketch: PrivateSketch) -> Iterator[str]:
+    """Check that a rich mixture in a sketch is of the size, and has the noise, of the plan."""
+    rich, noise, finish = sketch.rich_in_frame, sketch.rich_noise, plan.stages[-1]
+    if rich is None and noise is None:
+        return
+    if rich is None or noise is None:
+        yield "a rich mixture must be there exactly if its noise is"
+        return
+    with np.errstate(all="ignore"):
+        if not isinstance(finish, Finish) or rich.n_components > finish.most_rich:
+            yield f"the plan makes no rich mixture of {rich.n_components} components"
+        elif not np.allclose(noise, finish.rich_noise, rtol=_NOISE_SLACK, atol=0.0):
+            yield "the noise on the rich mixture is not that of the plan"
 
 
 def _wave_problems(shape: SketchShape, sketch: PrivateSketch) -> Iterator[str]:
@@ -654,17 +776,6 @@ def _words(budget: Budget, unit: Unit, ceiling: float, *, seeded: bool) -> str:
         f"{promise} But the noise can be repeated from a seed: a demonstration, not "
         "differentially private."
     )
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    """Compute the SHA-256 of the canonical JSON."""
-    return hashlib.sha256(_canonical(content)).hexdigest()
-
-
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    """Write JSON with keys sorted, no spaces, ASCII."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")
 
 
 def _library_version() -> str:

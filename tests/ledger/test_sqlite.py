@@ -19,6 +19,7 @@ import pytest
 from privgmm.budget import Budget
 from privgmm.data.fingerprint import content_fingerprint, file_fingerprint
 from privgmm.errors import InvalidInput, PrivGMMError
+from privgmm.ledger import sqlite
 from privgmm.ledger.sqlite import SQLiteBook, SQLiteLedger, default_path
 from privgmm.privacy.composition import Measure, total
 from tests.ledger.ledger_children import (
@@ -297,6 +298,61 @@ def test_eight_processes_race_for_the_last_of_a_cap(tmp_path: Path, cap: Budget)
     assert len(entries) == fitting(cap)
     assert all(entry.released is not None for entry in entries)
     assert numbers(tmp_path, "shown") == {entry.number for entry in entries}
+
+
+# ---------------------------------------------------------------------- disks of a network
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 22 0:35 / {folder}/shared\\040disk rw,relatime shared:9 - nfs4 server:/export rw
+41 40 0:36 / {folder}/shared\\040disk/here rw,relatime - ext4 /dev/vdb rw
+42 22 0:37 / {folder}/twice rw,relatime - ext4 /dev/vdc rw
+43 42 0:38 / {folder}/twice rw,relatime - cifs //server/share rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("shared disk", "nfs4"),
+        ("shared disk/below", "nfs4"),
+        ("shared disk/here", ""),
+        ("shared", ""),
+        ("twice", "cifs"),
+        ("link/below", "nfs4"),
+        (".", ""),
+    ],
+)
+def test_a_disk_of_a_network_is_refused(
+    place: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two machines on one file could both spend the last of a cap."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text(MOUNTS.format(folder=tmp_path), encoding="utf-8")
+    monkeypatch.setattr(sqlite, "_MOUNTS", mounts)
+    sqlite._file_system.cache_clear()
+    for folder in ("shared disk/below", "shared disk/here", "shared", "twice"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "shared disk")
+    path = tmp_path / place / "ledger.sqlite"
+    try:
+        if not kind:
+            assert SQLiteLedger(path, "people").entries == ()
+            return
+        with pytest.raises(InvalidInput, match=f"a disk of a network \\({kind}\\)"):
+            SQLiteLedger(path, "people")
+        assert not path.exists()
+    finally:
+        sqlite._file_system.cache_clear()
+
+
+def test_a_system_that_lists_no_disks_is_not_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_MOUNTS", tmp_path / "not there")
+    sqlite._file_system.cache_clear()
+    assert SQLiteLedger(tmp_path / "ledger.sqlite", "people").entries == ()
+    sqlite._file_system.cache_clear()
 
 
 # ------------------------------------------------------------------------- killed

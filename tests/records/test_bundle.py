@@ -180,7 +180,9 @@ def test_what_cannot_be_bundled(
             make_bundle(receipt, path, columns=columns)
     with pytest.raises(InvalidInput, match="n_rows"):
         make_bundle(receipt, path, n_rows=0)
-    with pytest.raises(OSError, match="nowhere"):
+    with pytest.raises(InvalidInput, match="exists already"):
+        make_bundle(receipt, Path(__file__), n_rows=10)
+    with pytest.raises(InvalidInput, match="there is no folder"):
         make_bundle(receipt, tmp_path / "nowhere" / "b.zip")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(InvalidInput, match=r"privgmm\[app\]"):
@@ -217,7 +219,7 @@ def test_bundle_of_a_receipt(run: Any, saved: Path, receipt: dict[str, Any]) -> 
 def test_release_and_bundle_at_once(run: Any, tmp_path: Path) -> None:
     data, zipped = tmp_path / "data.csv", tmp_path / "b.zip"
     np.savetxt(data, ROWS, delimiter=",", header="u,v", comments="")
-    knobs = ["--k", 2, "--epsilon", 8, "--delta", 1e-4, "--alpha", 1, "--blocks", 60]
+    knobs = ["--k", 2, "--epsilon", 8, "--delta", 1e-4, "--mask-accuracy", 1, "--blocks", 60]
     done = run("release", data, *knobs, "--seed", 0, "--bundle", zipped)
     assert done.code == 0, done.err
     inside = opened(zipped.read_bytes())

@@ -6,9 +6,12 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from privgmm.errors import InvalidInput
+from privgmm.records import files
 from privgmm.records.bundle import make_bundle
 from privgmm.records.files import new_private_file, write_whole
 from privgmm.records.receipt import write_receipt
@@ -40,7 +43,9 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     target.symlink_to(victim)
     foreseen = tmp_path / f"receipt.json.{os.getpid()}.part"
     foreseen.symlink_to(victim)
-    write_receipt(RECEIPT, target)
+    with pytest.raises(InvalidInput, match="exists already"):
+        write_receipt(RECEIPT, target)
+    write_receipt(RECEIPT, target, overwrite=True)
     assert victim.read_text() == "precious"
     assert not target.is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
@@ -51,13 +56,13 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
 def test_names_on_the_way_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def remember(part: Path, target: Path) -> None:
+    def remember(part: Path) -> BinaryIO:
         seen.append(part.name)
-        os.replace(part, target)  # noqa: PTH105 - the method itself is replaced
+        return new_private_file(part)
 
-    monkeypatch.setattr(Path, "replace", remember)
+    monkeypatch.setattr(files, "new_private_file", remember)
     for _ in range(3):
-        write_whole(tmp_path / "file", b"content")
+        write_whole(tmp_path / "file", b"content", overwrite=True)
     assert len(set(seen)) == 3
     assert (tmp_path / "file").read_bytes() == b"content"
 

@@ -121,7 +121,7 @@ def test_free_looks_are_in_the_notebook_where_a_sketch_may_be_published(tmp_path
     # where an older method answers there may be nothing to look at, and the cells say so
     other = dataclasses.replace(SEEDED, request=dataclasses.replace(ASKED, method="lifted"))
     assert "sketch" not in notebook(other)
-    by_hand = dataclasses.replace(asked, method="sketch", alpha=2.0)
+    by_hand = dataclasses.replace(asked, method="sketch", mask_accuracy=2.0)
     assert "choose_components=True" in dataclasses.replace(run, request=by_hand).plan_code()
 
 
@@ -152,7 +152,9 @@ def test_notebook_follows_the_format() -> None:
 
 def test_a_refusal_is_reproduced_too(capsys: pytest.CaptureFixture[str]) -> None:
     rows = GeneratedRows(None, 2, 1, 10_000, 5, separation=2.5)
-    asked = PlanRequest(n_components=2, n_features=1, n_rows=10_000, method="paper", alpha=0.5)
+    asked = PlanRequest(
+        n_components=2, n_features=1, n_rows=10_000, method="paper", mask_accuracy=0.5
+    )
     run = Run(rows, asked, seed=1)
     names = executed(notebook(run))
     assert not names["outcome"].released
@@ -215,7 +217,7 @@ def test_fresh_noise_is_said_to_be_fresh() -> None:
 
 def test_script_reads_well() -> None:
     """It parses, no line is longer than a screen, and its imports are public names."""
-    by_hand = dataclasses.replace(SEEDED, request=ASKED.but(alpha=0.5, n_blocks=400))
+    by_hand = dataclasses.replace(SEEDED, request=ASKED.but(mask_accuracy=0.5, n_blocks=400))
     for run in (SEEDED, by_hand):
         text = script(run)
         assert max(len(line) for line in text.splitlines()) <= 100
@@ -229,13 +231,13 @@ def test_script_reads_well() -> None:
 
 WAYS_TO_ASK: tuple[dict[str, object], ...] = (
     {},
-    {"method": "tight", "alpha": 0.75, "n_blocks": 400, "epsilon": 1.0},
-    {"method": "paper", "alpha": 0.3, "epsilon": 0.5, "delta": 1e-7, "n_components": 3},
+    {"method": "tight", "mask_accuracy": 0.75, "n_blocks": 400, "epsilon": 1.0},
+    {"method": "paper", "mask_accuracy": 0.3, "epsilon": 0.5, "delta": 1e-7, "n_components": 3},
     {"alpha": 0.5},
     {"method": "lifted", "n_components": 1, "epsilon": 10.0},
     {"beta": 0.05, "smallest_weight": 0.4, "separation": 6.0},
     {"unit": "person"},
-    {"method": "lifted", "alpha": 0.5, "n_blocks": 300},
+    {"method": "lifted", "mask_accuracy": 0.5, "n_blocks": 300},
     {"covariance_type": "tied"},
     {"choose_components": True, "n_components": 4, "unit": "person"},
 )

@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import json
 import math
+import os
 import random
 import time
 import types
@@ -39,6 +40,7 @@ from privgmm.stages.refinement.noisy_moments import Refinement
 from privgmm.stages.stage import Drawn, Published
 from tests.ledger.ledger_children import PLAN, ROWS
 from tests.plans import refined
+from tests.records.test_sketches import sketch_of_plan
 
 WHY = "The fits of the blocks did not agree closely enough."
 
@@ -73,7 +75,16 @@ PLANS = [
     WEIGHTED.but(dataclasses.replace(WEIGHTED.stage(Agreement), smallest_weight=0.2), REFINE),
 ]
 RESULTS: list[Release | Refusal] = [
-    *(Release(mixture=MIXTURE, budget=plan.spent(), plan=plan, seeded=False) for plan in PLANS),
+    *(
+        Release(
+            mixture=MIXTURE,
+            budget=plan.spent(),
+            plan=plan,
+            seeded=False,
+            sketch=sketch_of_plan(plan) if plan.method == "sketch" else None,
+        )
+        for plan in PLANS
+    ),
     Release(mixture=MIXTURE, budget=PLANS[0].spent(), plan=PLANS[0], seeded=True),
     *(Refusal(budget=plan.spent(), plan=plan, seeded=False, why=WHY) for plan in PLANS),
 ]
@@ -99,7 +110,7 @@ def test_a_plan_needs_every_field(plan: Plan) -> None:
         with pytest.raises(InvalidInput, match=key):
             Plan.from_dict({k: v for k, v in whole.items() if k != key})
     for part in ("test", "noise", "refine"):
-        if whole[part] is None:
+        if whole.get(part) is None:
             continue
         for key in whole[part]:
             if part == "test" and plan.method == "paper" and key in ("m", "M", "G"):
@@ -298,7 +309,7 @@ def test_a_receipt_that_cannot_be_written_leaves_nothing_behind(
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
         write_receipt(RECEIPT, tmp_path / "receipt.json")
     assert list(tmp_path.iterdir()) == []
@@ -352,7 +363,7 @@ def rehashed(change: Callable[[dict[str, Any]], object] | dict[str, Any]) -> dic
         forged |= change
     else:
         change(forged)
-    return {**forged, "sha256": receipt._digest(forged)}
+    return {**forged, "sha256": receipt.digest(forged)}
 
 
 def with_radius(plan: Plan, radius: float) -> Plan:

@@ -86,7 +86,7 @@ def test_a_seed_stays_a_seed_under_a_signature(keys: Path) -> None:
 
 
 def rehashed(receipt: dict[str, Any]) -> dict[str, Any]:
-    digest = importlib.import_module("privgmm.records.receipt")._digest
+    digest = importlib.import_module("privgmm.records.document").digest
     content = {name: value for name, value in receipt.items() if name != "sha256"}
     return {**content, "sha256": digest(content)}
 

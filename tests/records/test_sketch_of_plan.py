@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,10 +16,17 @@ from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan, plan_for
 from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
-from privgmm.records.receipt import make_receipt, receipt_text, verify_receipt
+from privgmm.records.document import digest
+from privgmm.records.receipt import (
+    _SEEDED,
+    make_receipt,
+    receipt_text,
+    verify_receipt,
+)
 from privgmm.releases import release
 from privgmm.results import Release
 from privgmm.stages.sketch.agreement_frame import FrameAgreement
+from privgmm.stages.sketch.error_covariances import MomentNoise
 from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
@@ -54,20 +62,22 @@ def drawn_from(mixture: Mixture, n: int) -> Array:
 two, four = functools.partial(drawn_from, TWO), functools.partial(drawn_from, FOUR)
 
 ROUTES = {
-    "second sketch, agreement frame": Route(two, 50_000, {}, FrameAgreement, True, False),
-    "second sketch, histogram frame": Route(two, 3_000, {}, HistogramFrame, True, False),
-    "refined": Route(four, 60_000, {}, FrameAgreement, False, False),
-    "rich": Route(skewed, 50_000, {}, FrameAgreement, False, True),
+    "second sketch, agreement frame": Route(
+        two, 50_000, {"n_blocks": 700}, FrameAgreement, True, False
+    ),
+    "second sketch, histogram frame": Route(two, 50_000, {}, HistogramFrame, True, False),
+    "refined": Route(four, 60_000, {}, HistogramFrame, False, False),
+    "rich": Route(skewed, 50_000, {}, HistogramFrame, False, True),
     "open k": Route(
-        two, 50_000, {"n_components": 4, "choose_components": True}, FrameAgreement, True, False
+        two, 50_000, {"n_components": 4, "choose_components": True}, HistogramFrame, True, False
     ),
     "open k, refined": Route(
-        four, 60_000, {"n_components": 4, "choose_components": True}, FrameAgreement, False, False
+        four, 60_000, {"n_components": 4, "choose_components": True}, HistogramFrame, False, False
     ),
-    "tied": Route(two, 50_000, {"covariance_type": "tied"}, FrameAgreement, True, False),
-    "tied, rich": Route(skewed, 50_000, {"covariance_type": "tied"}, FrameAgreement, False, True),
+    "tied": Route(two, 50_000, {"covariance_type": "tied"}, HistogramFrame, True, False),
+    "tied, rich": Route(skewed, 50_000, {"covariance_type": "tied"}, HistogramFrame, False, True),
     "diagonal, explained": Route(
-        four, 60_000, {"covariance_type": "diag"}, FrameAgreement, True, False
+        four, 60_000, {"covariance_type": "diag"}, HistogramFrame, True, False
     ),
 }
 
@@ -133,10 +143,38 @@ def test_other_noise_does_not_verify(name: str) -> None:
 
 
 def test_a_rich_sketch_has_the_noise_of_the_first_alone() -> None:
-    rich, plain = released("rich"), released("second sketch, agreement frame")
+    rich, plain = released("rich"), released("second sketch, histogram frame")
     plan: Plan = plain.plan
     assert rich.plan.stages[1:] == plan.stages[1:], "they differ in the rows alone"
     assert problems(with_sketch(rich, noise=plain.sketch.noise))
+
+
+@pytest.mark.parametrize("name", ROUTES)
+def test_a_sketch_that_is_left_out_is_missed(name: str) -> None:
+    """A mixture next to no sketch could be any, such as a fit without noise."""
+    bare = dataclasses.replace(released(name), sketch=None)
+    assert problems(bare)[-1] == "the plan draws a sketch, and none is there"
+
+
+@pytest.mark.parametrize("name", ["rich", "tied, rich"])
+def test_other_noise_on_the_rich_mixture_does_not_verify(name: str) -> None:
+    result = released(name)
+    assert result.sketch.rich_noise == pytest.approx(result.plan.stage(Finish).rich_noise)
+    for factor in ([0.0, 1.0, 1.0], [1.0, 0.999, 1.0], [1.0, 1.0, 2.0]):
+        noise = MomentNoise(*(np.array(factor) * result.sketch.rich_noise))
+        assert problems(with_sketch(result, rich_noise=noise)) == (
+            "the noise on the rich mixture is not that of the plan",
+        )
+    assert problems(with_sketch(result, rich_noise=None)) == (
+        "a rich mixture must be there exactly if its noise is",
+    )
+    rich = result.sketch.rich_in_frame
+    many = Mixture(
+        np.full(17, 1 / 17), np.resize(rich.means, (17, 2)), np.resize(rich.covariances, (17, 2, 2))
+    )
+    assert problems(with_sketch(result, rich_in_frame=many)) == (
+        "the plan makes no rich mixture of 17 components",
+    )
 
 
 @pytest.mark.parametrize("n", [1, 49_999, 50_001, 10**9])
@@ -232,3 +270,81 @@ def test_any_noise_of_a_plan_is_compared_without_a_warning(multiplier: float) ->
     ):
         written = {**make_receipt(result), "plan": plan.but(plan.stages[0], *stages).to_dict()}
         assert not verify_receipt(written).intact
+
+
+@pytest.mark.parametrize("name", ["scale", "sensitivity"])
+@pytest.mark.parametrize("off", [-1, 1])
+def test_whole_numbers_of_a_plan_hold_exactly(name: str, off: int) -> None:
+    receipt = make_receipt(released("rich"))
+    receipt["plan"]["sketch"][name] += off
+    assert f"sketch.{name} must be" in " ".join(found_in(receipt))
+
+
+@pytest.mark.parametrize("n", [1, 49_999, 50_001])
+def test_rows_asked_for_are_those_of_the_sketch(n: int) -> None:
+    receipt = make_receipt(released("rich"))
+    receipt["plan"]["request"]["n_rows"] = n
+    assert "request.n_rows must be 50000" in " ".join(found_in(receipt))
+
+
+def found_in(receipt: dict[str, Any]) -> tuple[str, ...]:
+    """What is wrong with a receipt whose hash follows its content."""
+    content = {key: value for key, value in receipt.items() if key != "sha256"}
+    return verify_receipt({**content, "sha256": digest(content)}).problems
+
+
+@functools.cache
+def recorded() -> Release:
+    """A release of a column of whole numbers that is zero for most rows."""
+    rng = np.random.default_rng(1)
+    rows = np.column_stack([rng.normal(size=20_000), np.rint(rng.normal(40, 9, size=20_000))])
+    rows[rng.random(20_000) < 0.3, 1] = 0.0
+    plan = plan_for(PlanRequest(n_components=2, n_features=2, n_rows=20_000)).plan
+    result = release(rows, plan, rng=5).result
+    assert isinstance(result, Release)
+    assert result.atoms
+    assert 1.0 in result.steps
+    assert problems(result) == ()
+    return result
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"share": 0.31234567}, "no part of"),
+        ({"share": 0.001}, "below what the plan shows"),
+        ({"share": 0.0}, "must be more than 0"),
+        ({"share": 1.5}, "must be at most 1"),
+        ({"column": "x3"}, "a column that the mixture does not have"),
+    ],
+)
+def test_atoms_that_the_plan_cannot_find(change: dict[str, Any], words: str) -> None:
+    receipt = make_receipt(recorded())
+    receipt["atoms"][0] |= change
+    assert words in " ".join(found_in(receipt))
+
+
+def test_atoms_named_twice_and_other_grids_do_not_verify() -> None:
+    receipt = make_receipt(recorded())
+    twice = {**receipt, "atoms": receipt["atoms"] * 2}
+    assert "named twice" in " ".join(found_in(twice))
+    for steps in ([None, 0.3], [None], [None, 1.0, 1.0]):
+        assert "grid" in " ".join(found_in({**receipt, "steps": steps})) or len(steps) != 2
+        assert found_in({**receipt, "steps": steps})[0] != _SEEDED
+
+
+def test_atoms_of_a_plan_that_looks_for_none() -> None:
+    values = {"atoms": make_receipt(recorded())["atoms"]}
+    receipt = make_receipt(released("second sketch, agreement frame"))
+    assert "looks for none" in " ".join(found_in({**receipt, **values}))
+
+
+def test_accuracy_that_standard_errors_contradict() -> None:
+    receipt = make_receipt(released("second sketch, histogram frame"))
+    assert "resolved" in receipt["resolution"]
+    wide = json.loads(json.dumps(receipt))
+    wide["standard_errors"]["mean_covariances"] = receipt["mixture"]["covariances"]
+    assert "as wide as itself" in " ".join(found_in(wide))
+    astray = json.loads(json.dumps(receipt))
+    astray["standard_errors"]["well_specified"] = False
+    assert "no distance to a truth" in " ".join(found_in(astray))

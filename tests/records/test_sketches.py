@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from privgmm.data.generators import random_mixture
+from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import noise_source
 from privgmm.records.receipt import make_receipt, receipt_text, sketch_of, verify_receipt
 from privgmm.results import Release
-from privgmm.stages.sketch.error_covariances import MomentNoise
 from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.finish import Finish
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
@@ -40,8 +41,9 @@ print(json.dumps([[fit.to_dict() for fit in fits], curve.densities.tolist()]))
 """
 
 
-def sketch_in(d: int, drawn: Sketch, *, rich: Mixture | None = None) -> PrivateSketch:
-    """Noise in place of waves, in the shape that a release in d columns has."""
+def sketch_of_plan(plan: Plan, *, rich: Mixture | None = None) -> PrivateSketch:
+    """Noise in place of waves, in the shape that a release by the plan has."""
+    d, drawn = plan.n_features, plan.stage(Sketch)
     source = noise_source(d)
     rng = np.random.default_rng(d)
     shape = drawn.shape
@@ -57,7 +59,7 @@ def sketch_in(d: int, drawn: Sketch, *, rich: Mixture | None = None) -> PrivateS
         drawn.n_units,
         tuple(f"a rather long name of column {j}" for j in range(d)),
         rich,
-        None if rich is None else MomentNoise(0.012345678901, 0.012345678901, 0.012345678901),
+        None if rich is None else plan.stage(Finish).rich_noise,
     )
 
 
@@ -71,7 +73,7 @@ def test_a_receipt_stays_small(d: int) -> None:
     rich = random_mixture(16, d, separation=2.0, condition=narrow, rng=2)
     spread = mixture.covariances / 7
     errors = StandardErrors(mixture.weights / 7, spread[:, 0] ** 2, spread**2, spread)
-    sketch = sketch_in(d, plan.stage(Sketch), rich=rich)
+    sketch = sketch_of_plan(plan, rich=rich)
     result = Release(
         mixture=mixture,
         budget=plan.spent(),

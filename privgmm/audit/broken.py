@@ -148,7 +148,7 @@ def broken_findings(rng: np.random.Generator) -> list[Finding]:
     plain, far = turned(n)
     one, other = persons_apart(n)
     promise = Budget(1.0, 1e-6)
-    test = tiny_stage(2, n_features=2, budget=promise, sigma=8.0, alpha=1.0).test
+    test = tiny_stage(2, n_features=2, budget=promise, sigma=8.0, mask_accuracy=1.0).test
     frame = HistogramFrame(
         n_features=1,
         scale_sigma=20.0,

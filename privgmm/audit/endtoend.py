@@ -115,7 +115,7 @@ def tiny_stage(
     budget: Budget = TINY,
     n_blocks: int = 200,
     sigma: float = 4.0,
-    alpha: float = 0.015,
+    mask_accuracy: float = 0.015,
 ) -> AveragedAgreement:
     """Make a stage with few blocks and the widest radius that the budget allows."""
     t = n_blocks
@@ -129,7 +129,7 @@ def tiny_stage(
         delta=budget.delta,
     )
     test = AgreementTest(t, 1.0, sigma, theta, member, full, full)
-    return averaged(request, test, alpha=alpha)
+    return averaged(request, test, mask_accuracy=mask_accuracy)
 
 
 def _data(blocks: Array) -> Array:

@@ -21,7 +21,7 @@ from privgmm.stages.agreement.lifted_space import Anchored, LiftedSpace
 from privgmm.stages.agreement.public_grid import GRID_BITS, noise_bits
 from privgmm.stages.agreement.stage import Agreement
 
-__all__ = ["impossible_outputs", "mask_scale", "shuffled"]
+__all__ = ["Levels", "impossible_outputs", "mask_scale", "needed_noise", "shuffled"]
 
 _SIGMAS = 5.0
 """Standard errors that chance may cause; by convention: one check in two million fails by it."""
@@ -90,7 +90,7 @@ def _apart(item: Mixture | Anchored) -> Mixture | Anchored:
 # -------------------------------------------------------------------- outputs that give away
 
 
-class _Levels(SeededNoise):
+class Levels(SeededNoise):
     """Noise that returns given fine noise, level by level, in multiples of 2^-unit."""
 
     def __init__(self, noise: Sequence[Fraction], levels: int) -> None:
@@ -125,9 +125,9 @@ class _Levels(SeededNoise):
         return np.arange(n, dtype=np.int64)
 
 
-def _needed(shown: Mixture, item: Anchored, eta: float) -> list[Fraction]:
-    """Compute the noise (4,) with which a lifted component in one column becomes `shown`."""
-    mean, width = (Fraction(float(x)) for x in (shown.means[0, 0], shown.cholesky[0, 0, 0]))
+def needed_noise(place: float, size: float, item: Anchored, eta: float) -> list[Fraction]:
+    """Compute the noise (4,) that gives a lifted component in one column this mean and width."""
+    mean, width = Fraction(place), Fraction(size)
     low, centre = (Fraction(float(x)) for x in (item.cholesky[0, 0, 0], item.means[0, 0]))
     (r00, r01), (_, r11) = ([Fraction(float(x)) for x in row] for row in item.roots[0])
     # [[1, 0], [mean, width]] = root M for a lower M: the constant comes first, weights stay
@@ -154,7 +154,7 @@ def impossible_outputs(
         power = Fraction(2) ** (math.frexp(width)[1] - 1)
         cells = (Fraction(x) / power * 2**GRID_BITS for x in (width, mean))
         off = any(cell.denominator != 1 for cell in cells)
-        again = space.mask(two, rng=_Levels(_needed(shown, two, space.eta), levels))
+        again = space.mask(two, rng=Levels(needed_noise(mean, width, two, space.eta), levels))
         same = np.array_equal(again.means, shown.means) and np.array_equal(
             again.cholesky, shown.cholesky
         )

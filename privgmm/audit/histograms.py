@@ -17,6 +17,7 @@ from privgmm.audit.findings import Finding, within
 from privgmm.audit.wiretap import Side, Tap
 from privgmm.privacy.curves import gaussian_curve
 from privgmm.privacy.noise import DiscreteGaussian, SeededNoise
+from privgmm.stages.recorded import coarsest_step, value_codes
 from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame, place_bins
 
 __all__ = ["counts_move", "lone_bins", "shown_law"]
@@ -79,9 +80,11 @@ def lone_bins(stage: HistogramFrame, *, histogram: type[Histogram] = Histogram) 
     `histogram` is what is run: another one than the real one only if a broken one is tried.
     """
     worst, lone, beyond = 0.0, 0.0, 0.0
+    values = stage.values
     for sigma, threshold in (
         (stage.scale_sigma, stage.scale_threshold),
         (stage.location_sigma, stage.location_threshold),
+        *([] if values is None else [(values.sigma, values.threshold)]),
     ):
         law = functools.cache(
             lambda count, s=sigma, t=threshold: shown_law(histogram, count, s, t, most=t + 1)
@@ -156,6 +159,9 @@ def counts_move(stage: HistogramFrame, *, tries: int = 30, rng: np.random.Genera
             scale, offset = math.exp(rng.normal()), float(rng.random())
             places = [Histogram.of(place_bins(one.chosen[:, j], scale, offset)) for one in ready]
             worst = max(worst, _gap(*places))
+            for counted in (value_codes, coarsest_step):
+                values = [Histogram.of(counted(one.chosen[:, j])) for one in ready]
+                worst = max(worst, _gap(*values))
     return within(
         f"histograms, d={d}: counts",
         "move of the counts of a column / sqrt 2 <= 1",

@@ -62,13 +62,18 @@ def _mu_squared(numbers: dict[str, Any]) -> float:
             total += k * float(each)
     frame = numbers.get("histogram_frame")
     if frame is not None:
-        for sigma in (frame["scale_sigma"], frame["location_sigma"]):
+        values = frame.get("values", {})
+        counted = [frame["scale_sigma"], frame["location_sigma"]]
+        for sigma in counted + [values[name] for name in ("sigma", "grid_sigma") if values]:
             total += frame["n_features"] * 2 / float(sigma) ** 2
         total += math.fsum(float(m) ** -2 for m in frame["multipliers"])
     refine = numbers.get("refine")
     if refine is not None:
         total += math.fsum(float(m) ** -2 for m in refine["multiplier"])
-    for stage in ("sketch", "finish"):
+    pooled = numbers.get("pooled_looks")
+    if pooled is not None:
+        total += math.fsum(float(m) ** -2 for m in pooled["multipliers"])
+    for stage in ("sketch", "subspace_sketch", "finish"):
         if stage in numbers:
             total += float(numbers[stage]["multiplier"]) ** -2
     return total

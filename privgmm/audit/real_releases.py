@@ -26,7 +26,7 @@ from privgmm.ledger.protocol import Intent
 from privgmm.methods.plan import Plan, checked
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import Mixture, MixtureBatch
-from privgmm.privacy.noise import SecureNoise
+from privgmm.privacy.noise import KEY_BYTES, SecureNoise
 from privgmm.releases import prepare, release
 from privgmm.stages.agreement.stage import PreparedAgreement
 from privgmm.stages.refinement.noisy_moments import Refinement
@@ -89,6 +89,9 @@ class _Noted(SecureNoise):
 
     def seed(self) -> int:
         return 5
+
+    def key(self) -> bytes:
+        return bytes(KEY_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.refinement.noisy_moments import cut_sums
 from privgmm.stages.refinement.projection import vote_sums
+from privgmm.stages.refinement.soft_looks import SoftLook, Units, look_sums
 from privgmm.stages.refinement.winsorised import WinsorisedMoments, winsorised_sums
 from privgmm.stages.sketch.features import SketchShape, feature_sums, fixed_point_scale
 from privgmm.stages.sketch.finish import Finish
@@ -26,6 +27,9 @@ from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
+from privgmm.stages.wide.finish import WideFinish
+from privgmm.stages.wide.pooled import Pooled, PooledLooks
+from privgmm.stages.wide.subspace import SketchedSubspace, SubspaceSketch
 
 __all__ = [
     "ORIGIN_FRAME",
@@ -36,7 +40,9 @@ __all__ = [
     "first_sketch",
     "gaussian_rows",
     "persons_apart",
+    "sketched_subspace",
     "turned",
+    "wide_findings",
 ]
 
 ORIGIN_FRAME = Frame([0.0], [[1.0]])
@@ -138,6 +144,61 @@ def account_findings(*, n: int = 200) -> list[Finding]:
     ]
 
 
+def sketched_subspace(rows: Array, *, n_components: int = 2) -> SketchedSubspace:
+    """Draw a sketch of the first columns of these rows, taken to be in units already."""
+    n, d = rows.shape
+    pooled = Pooled(
+        Units(np.zeros(d), np.ones(d)),
+        Mixture([1.0], rows.mean(axis=0)[None], np.cov(rows.T)[None]),
+    )
+    q = min(2, d)
+    stage = SubspaceSketch(SketchShape.default(q, n_components), QUIET, n, d, q)
+    source = SeededNoise(np.random.default_rng(0))
+    drawn: SketchedSubspace = stage.prepare(Side(rows).work(source), pooled).draw(source).value
+    return drawn
+
+
+def wide_findings(*, n: int = 400, d: int = 3) -> list[Finding]:
+    """Add up the draws of every stage for many columns, on neighbours; here columns are few."""
+    rows = gaussian_rows(n, d)
+    rows[: n // 2, 0] += 8.0
+    mean, spread = rows.mean(axis=0), rows.std(axis=0)
+    frame = Frame(mean, np.diag(spread))
+    rows[0] = mean + 50 * spread
+    across, away = _replaced(rows, mean - 50 * spread), _replaced(rows, _FARTHEST)
+    # the farthest that looks move: between directions at a right angle, in units of the rows
+    turns = np.zeros((2, d))
+    turns[:, 1] = 1.0
+    turns[:, 2] = 1.0, -1.0
+    up, down = (_replaced(rows, mean + 1e6 * spread * turn) for turn in turns)
+    persons = np.arange(n) // 2
+    one = Side(rows, persons)
+    other = Side(np.concatenate([np.tile(mean - 50 * spread, (5, 1)), rows[2:]]))
+    other = Side(other.rows, np.concatenate([np.zeros(5, dtype=np.int64), persons[2:]]))
+    seen = sketched_subspace(rows)
+    looks, sketch = (
+        PooledLooks((1.5, 2.0), n, d),
+        SubspaceSketch(SketchShape.default(2), 1.5, n, d, 2),
+    )
+    finish = WideFinish(2, d, n, 1.5, (0.2, 0.3))
+    half = n // 2
+    return [
+        account(looks, Side(rows), across, frame, label="across"),
+        account(looks, Side(rows), away, frame, label="far away"),
+        account(looks, up, down, frame, label="at a right angle"),
+        account(PooledLooks((1.5,), half, d), one, other, frame, label="persons"),
+        account(sketch, Side(rows), across, seen.pooled, label="across"),
+        account(
+            SubspaceSketch(sketch.shape, 1.5, half, d, 2), one, other, seen.pooled, label="persons"
+        ),
+        account(finish, Side(rows), across, seen, label="across"),
+        account(finish, Side(rows), away, seen, label="far away"),
+        account(finish, up, down, seen, label="at a right angle"),
+        account(WideFinish(1, d, n, 1.5, (0.2, 0.3)), up, down, seen, label="one"),
+        account(WideFinish(2, d, half, 1.5, (0.2, 0.3)), one, other, seen, label="persons"),
+    ]
+
+
 def _exact_in(d: int, n: int) -> dict[str, Sums]:
     """List the sums over n rows in d columns that must be exact, by what they are sums of."""
     shape, scale = SketchShape.default(d), fixed_point_scale(n)
@@ -145,7 +206,12 @@ def _exact_in(d: int, n: int) -> dict[str, Sums]:
     public = Mixture([0.3, 0.7], [[-1.0] * d, [1.0] * d], np.stack([np.eye(d), 2 * np.eye(d)]))
     others = [Mixture([1.0], [[place] * d], np.eye(d)[None]) for place in (-1.0, 0.0, 2.0)]
     people, moments = ArrayPeople.of, WinsorisedMoments(2.0)
+    units, tied = Units(np.full(d, 0.1), np.full(d, 1.1)), SoftLook(0.5, 1.0, tied=True)
     return {
+        "looks": lambda x, who: look_sums(people(x, who), units, public, SoftLook(0.0, 1.0)),
+        "tied looks": lambda x, who: look_sums(
+            people(x, who, chunk=64), units, public, tied, np.eye(d) + 0.1 * np.tri(d)
+        ),
         # parts of 64 rows, so that there are several
         "waves": lambda x, who: feature_sums(people(x, who, chunk=64), frame, shape, scale=scale),
         "moments": lambda x, who: winsorised_sums(people(x, who), public, moments)[0],

@@ -33,7 +33,7 @@ from privgmm.stages.sketch.frame import Frame
 from privgmm.stages.sketch.private_sketch import ComplexArray, PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
 
-__all__ = ["Case", "cases", "many_sketches", "one_turn", "small_plan", "whole_releases"]
+__all__ = ["Case", "cases", "lean", "many_sketches", "one_turn", "small_plan", "whole_releases"]
 
 PROMISE = Budget(1.0, 0.01)
 """A budget that hundreds of runs can refute: its delta is not much rarer than one run."""
@@ -114,7 +114,7 @@ def _towards(
     return (first + second) / 2, second - first
 
 
-def _lean(sketch: PrivateSketch, shape: SketchShape, case: Case) -> float:
+def lean(sketch: PrivateSketch, shape: SketchShape, case: Case) -> float:
     """Compute the log likelihood ratio of a published sketch, second data set over first."""
     middle, way = _towards(sketch.frame, shape, case.first, case.second)
     variance = sketch.deviations**2
@@ -136,7 +136,7 @@ def _published(rows: Array, case: Case, rng: np.random.Generator) -> Array | Non
             math.log(mixture.covariances[0, 0, 0]),
             float(frame.centre[0]),
             math.log(abs(frame.root[0, 0])),
-            _lean(sketch, SketchShape.default(1), case),
+            lean(sketch, SketchShape.default(1), case),
         ]
     )
 

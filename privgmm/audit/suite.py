@@ -47,6 +47,7 @@ from privgmm.audit.secure import secure_origin, secure_spread
 from privgmm.audit.sketch_attacks import (
     account_findings,
     exactness_findings,
+    wide_findings,
 )
 from privgmm.audit.sketch_releases import cases, many_sketches, whole_releases
 from privgmm.learners.em import EM
@@ -199,6 +200,7 @@ def _attack_sketches(effort: _Effort, rng: np.random.Generator) -> list[Finding]
     alone = Sketch(SketchShape.default(1), 1.0, 50, 1)
     return [
         *account_findings(),
+        *wide_findings(),
         *exactness_findings(rng=rng),
         many_sketches(alone, draws=effort.runs // 25, rng=rng),
         # as many cases as there are numbers of runs

@@ -15,15 +15,19 @@ import importlib
 import inspect
 import math
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy
 
 from privgmm.audit.cores import Mechanism, findings_of, strain
-from privgmm.audit.counts import exact_sums, person_shift, row_shift
+from privgmm.audit.counts import exact_sums, person_shift, row_shift, sum_noise
 from privgmm.audit.findings import Finding, caught, within
 from privgmm.audit.grids import impossible_outputs, mask_scale, shuffled
 from privgmm.audit.histograms import counts_move, lone_bins
@@ -50,17 +54,26 @@ from privgmm.audit.sketch_attacks import (
     first_sketch,
     gaussian_rows,
     persons_apart,
+    sketched_subspace,
     turned,
 )
 from privgmm.audit.wiretap import Heard, Side, Tap, account
-from privgmm.data.people import ArrayPeople, one_person
-from privgmm.errors import InvalidInput
+from privgmm.budget import Budget
+from privgmm.data.labels import label_texts
+from privgmm.data.people import ArrayPeople, one_person, person_places
+from privgmm.data.rows import row_source
+from privgmm.errors import BudgetExceeded, InvalidInput, PrivGMMError
+from privgmm.ledger.sqlite import SQLiteLedger
 from privgmm.methods import registry
 from privgmm.methods.lifted.method import LiftedMethod
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import plan_for
+from privgmm.methods.request import PlanRequest
 from privgmm.mixture import Mixture
 from privgmm.privacy import guessing
-from privgmm.privacy.noise import SeededNoise
+from privgmm.privacy.gaussian_account import discrete_mu_squared, gaussian_delta
+from privgmm.privacy.noise import SecureNoise, SeededNoise
+from privgmm.releases import prepare
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.lifted_space import LiftedSpace
 from privgmm.stages.agreement.paper_space import PaperSpace
@@ -68,16 +81,23 @@ from privgmm.stages.agreement.stage import Agreement, AveragedAgreement
 from privgmm.stages.agreement.votes import AgreementTest
 from privgmm.stages.refinement.noisy_moments import Refinement, cut_sums
 from privgmm.stages.refinement.projection import preferred
+from privgmm.stages.refinement.soft_looks import SoftLook, Units, look_row_sums
 from privgmm.stages.refinement.winsorised import (
     WinsorisedMoments,
     moment_sensitivity,
     winsorised_sums,
 )
-from privgmm.stages.sketch.features import SketchShape
+from privgmm.stages.sketch.features import SketchShape, feature_sums
 from privgmm.stages.sketch.finish import Finish
-from privgmm.stages.sketch.histogram_frame import HistogramFrame
+from privgmm.stages.sketch.frame import Frame
+from privgmm.stages.sketch.histogram_frame import HistogramFrame, ValueCounts
 from privgmm.stages.sketch.stage import Sketch
+from privgmm.stages.wide.finish import WideFinish
+from privgmm.stages.wide.pooled import Pooled, PooledLooks
+from privgmm.stages.wide.subspace import Projection
 from tests.audit.noisy_only import (
+    other_rows,
+    replayed,
     replayed_finish,
     replayed_frame,
     replayed_lifted_mask,
@@ -89,8 +109,19 @@ from tests.audit.noisy_only import (
     replayed_sketch,
     replayed_vote,
 )
+from tests.records.test_sketch_of_plan import problems as receipt_problems
+from tests.records.test_sketch_of_plan import released as released_sketch
+from tests.records.test_sketch_of_plan import with_sketch
 
-__all__ = ["MUTATIONS", "NAMED", "REPLAYED", "Mutation", "mutated", "mutation_findings"]
+__all__ = [
+    "GUARDS",
+    "MUTATIONS",
+    "NAMED",
+    "REPLAYED",
+    "Mutation",
+    "mutated",
+    "mutation_findings",
+]
 
 Check = Callable[[], Finding]
 
@@ -378,6 +409,37 @@ def _counts() -> Finding:
     return counts_move(_frame(), rng=_rng())
 
 
+def _looking_frame() -> HistogramFrame:
+    return dataclasses.replace(_frame(), multipliers=(), values=ValueCounts(2.0, 10, 2.0))
+
+
+def _values_shown() -> Finding:
+    """Hold what single values show against the threshold that the plan has for them."""
+    return lone_bins(dataclasses.replace(_looking_frame(), values=ValueCounts(2.0, 5, 2.0)))[2]
+
+
+def _replayed_values(d: int = 1) -> Finding:
+    """Replay counts of values and grids: a third of the rows are zero, the others hundredths."""
+    rng = np.random.default_rng(4)
+    rows = np.round(100 + 10 * rng.standard_normal((300, d)), 2)
+    rows[rng.random(300) < 0.35] = 0.0
+    other = np.where((rows == 0) & (rng.random(rows.shape) < 0.9), 0.0, np.rint(rows))
+    few = np.flatnonzero(rows[:, 0] == 0.0)
+    # fewer rows share the value than an atom takes
+    other[few[9:]] = 3.0
+    stage = dataclasses.replace(_looking_frame(), n_features=d)
+    return replayed(stage, ArrayPeople.of(rows), ArrayPeople.of(other), None, label="values")
+
+
+def _value_account() -> Finding:
+    """Move a row from one value that many share to another, and from whole numbers to none."""
+    rows = np.concatenate([np.full((100, 1), 3.0), np.full((100, 1), 1000.125)])
+    other = rows.copy()
+    other[0] = 1000.125
+    stage = dataclasses.replace(_looking_frame(), scale_sigma=9.0, location_sigma=9.0)
+    return account(stage, Side(rows), Side(other), None, label="values that many share")
+
+
 def _histogram_account() -> Finding:
     """Move a row, and its pair, from one crowded bin to another; only counts are drawn."""
     rows = np.concatenate([np.zeros((100, 1)), np.full((100, 1), 1000.0)])
@@ -395,6 +457,33 @@ def _moments() -> Finding:
         return winsorised_sums(ArrayPeople.of(part, member), public, WinsorisedMoments(2.0))[0]
 
     return exact_sums("moments, d=1", sums, 2 * gaussian_rows(60, 1), rng=_rng())
+
+
+def _looked(label: str = "apart") -> Finding:
+    """Move a row between directions in which the sums of one look move nearly as far as can be."""
+    rows = gaussian_rows(400, 2)
+    rows[0] = 1e6
+    far = rows.copy()
+    far[0, 1] = -1e6
+    stage, frame = PooledLooks((1.5,), 400, 2), Frame([0.0, 0.0], np.eye(2))
+    return account(stage, Side(rows), Side(far), frame, label=label)
+
+
+def _look_replayed() -> Finding:
+    rows, frame = gaussian_rows(400, 2), Frame([0.0, 0.0], np.eye(2))
+    other = ArrayPeople.of(rows + 0.5)
+    return replayed(
+        PooledLooks((1.5, 1.5), 400, 2), ArrayPeople.of(rows), other, frame, label="looks"
+    )
+
+
+def _look_rows() -> Finding:
+    stage = WideFinish(2, 2, 400, 1.0, (0.2, 0.3))
+    return row_shift(stage, n_features=2, tries=100, rng=_rng())
+
+
+def _look_persons() -> Finding:
+    return person_shift(PooledLooks((1.0,), 400, 2), n_features=2, rng=_rng())
 
 
 def _grid() -> Finding:
@@ -445,7 +534,7 @@ def _replayed_printed() -> Finding:
 
 def _own_rows_only() -> Finding:
     """Replace a person by one with another number of rows: of all others the same row is taken."""
-    rng, key, changed, compared = _rng(), "0123456789abcdef", 0, 0
+    rng, key, changed, compared = _rng(), bytes(range(32)), 0, 0
     sizes = rng.integers(1, 9, size=60)
     names = np.array([f"person {i}" for i in range(sizes.size)], dtype=object)
 
@@ -552,16 +641,247 @@ def _apart(kind: str, scales: tuple[float, float, float]) -> float:
     return float(np.linalg.norm((one - two).astype(np.float64))) / covered
 
 
+def _near_rows() -> Finding:
+    """Move rows whose squares are rounded to nothing, but for one: a length from them is too small.
+
+    In twelve columns; a hard look, in which every row shows a direction.
+    """
+    near = np.full(12, 1.57e-162)
+    near[0] = 1.6e-162
+    worst = max(
+        one.move(np.stack([near, other]))
+        for tied in (False, True)
+        for one in (look_row_sums(SoftLook(0.0, 1.0, tied=tied), 12),)
+        for other in (-near, np.full(12, 1e3))
+    )
+    return within(
+        "look, rows next to a centre",
+        "move of the sums / what the noise covers <= 1",
+        worst,
+        1 + 1e-9,
+        "two rows in twelve columns",
+    )
+
+
+def _looked_twice() -> Finding:
+    """Take two looks, the second with far less noise: its cost must be in the price."""
+    rows = gaussian_rows(400, 2)
+    rows[0] = 1e6
+    far = rows.copy()
+    far[0, 1] = -1e6
+    stage, frame = PooledLooks((50.0, 1.5), 400, 2), Frame([0.0, 0.0], np.eye(2))
+    return account(stage, Side(rows), Side(far), frame, label="twice")
+
+
+def _wide_sides() -> tuple[Side, Side]:
+    """Move a row far out of two heaps in three columns, from one direction to another."""
+    rows = gaussian_rows(_N, 3)
+    rows[: _N // 2, 0] += 8.0
+    mean, spread = rows.mean(axis=0), rows.std(axis=0)
+    other = rows.copy()
+    # half way between the axes: the direction in units of the rows, not of the columns
+    rows[0], other[0] = mean + 1e6 * spread * [0, 1, 1], mean + 1e6 * spread * [0, 1, -1]
+    return Side(rows), Side(other)
+
+
+def _wide_finish(k: int) -> Check:
+    def check() -> Finding:
+        plain, moved = _wide_sides()
+        stage = WideFinish(k, 3, _N, 1.5, (0.1, 0.45))
+        return account(stage, plain, moved, sketched_subspace(plain.rows), label=f"k={k}")
+
+    return check
+
+
+def _wide_replayed() -> Finding:
+    """Publish a release of many columns again from other rows and equal noisy sums."""
+    plain, _ = _wide_sides()
+    stage, seen = WideFinish(2, 3, _N, 1.5, (0.1, 0.45)), sketched_subspace(plain.rows)
+    other = ArrayPeople.of(other_rows(plain.rows))
+    return replayed(stage, ArrayPeople.of(plain.rows), other, seen, label="many columns")
+
+
+def _projected() -> Finding:
+    """Sum waves of projected rows: a row's place must not depend on other rows."""
+    rows, shape = 2 * gaussian_rows(60, 3), SketchShape.default(2)
+    pooled = Pooled(Units(np.zeros(3), np.ones(3)), Mixture([1.0], np.zeros((1, 3)), [np.eye(3)]))
+    frame, onto = Frame(np.zeros(2), np.eye(2)), Projection.of(pooled, 2)
+
+    def sums(part: Any, member: Any) -> Any:
+        return feature_sums(ArrayPeople.of(part, member).mapped(onto), frame, shape, scale=2**30)
+
+    return exact_sums("projected waves", sums, rows, rng=_rng())
+
+
+def _refused_words() -> Finding:
+    """Refuse two tables whose equal rows no noisy count shows: the words must be the same."""
+    stage = HistogramFrame(
+        n_features=1, scale_sigma=40.0, location_sigma=40.0, miss=1e-9, multipliers=(), radius=2.0
+    )
+    equal = np.zeros((40, 1))
+    return replayed(
+        stage,
+        ArrayPeople.of(equal),
+        ArrayPeople.of(gaussian_rows(40, 1)),
+        None,
+        label="words of a refusal",
+    )
+
+
+def _discrete_price() -> Finding:
+    """Compare the exact loss of a discrete Gaussian with its price, where it has one."""
+    worst, z = 0.0, np.arange(-60.0, 61.0)
+    for sigma in (0.5, 0.6, 0.8, 1.9, 2.5):
+        laws = np.exp(-((z - np.array([[0.0], [1.0]])) ** 2) / (2 * sigma**2))
+        here, there = laws / laws.sum(axis=1, keepdims=True)
+        mu_squared = discrete_mu_squared(sigma, 1.0)
+        if math.isinf(mu_squared):
+            continue
+        for epsilon in np.linspace(0.0, 4.0, 41).tolist():
+            exact = float(np.maximum(here - math.exp(epsilon) * there, 0).sum())
+            worst = max(worst, exact - gaussian_delta(epsilon, math.sqrt(mu_squared)))
+    return within(
+        "price of noise on integers",
+        "exact delta - priced <= 0",
+        worst,
+        1e-13,
+        "five scales, 41 epsilons",
+    )
+
+
+def _curve_of_noise() -> Finding:
+    return sum_noise(1.5, kind="any")
+
+
+def _secret_keys() -> Finding:
+    """Draw keys, and prepare releases of one table: no key and no order of persons may repeat."""
+    rows, groups = gaussian_rows(3_000, 1), [f"person {i // 2}" for i in range(3_000)]
+    request = PlanRequest(
+        n_components=1, n_features=1, n_rows=1_500, epsilon=2.0, delta=1e-3, unit="person"
+    )
+    plan, keys = plan_for(request).plan, [SecureNoise().key() for _ in range(2)]
+    orders = []
+    for _ in range(2):
+        ready = prepare(rows, plan, groups=groups)
+        orders.append(ready._work.people.take(np.arange(1_500)).positions.tolist())
+        ready.close()
+    return within(
+        "order of persons",
+        "keys and orders that repeat, bits missing <= 0",
+        (keys[0] == keys[1]) + (orders[0] == orders[1]) + (min(map(len, keys)) < 32),
+        0,
+        "two keys, two releases of one table",
+    )
+
+
+def _key_of_order() -> Finding:
+    """Put persons in order with keys that differ in one half: each half must decide something."""
+    labels = label_texts([f"person {i}" for i in range(200)])
+    first = bytes(range(32))
+    others = (bytes([255, *first[1:]]), bytes([*first[:16], 255, *first[17:]]))
+    same = 0
+    for half, other in zip((False, True), others, strict=True):
+        one, two = (person_places(labels, key, again=half) for key in (first, other))
+        same += int((one == two).sum())
+    return within("key of an order", "places that the key leaves <= 0", same, 0, "200 labels")
+
+
+def _rows_of_a_frame() -> Finding:
+    """Take part of the rows for a frame: replacing a row may change one of those taken, no more."""
+    stage = dataclasses.replace(_frame(), most_units=60)
+    rows, worst = gaussian_rows(200, 1), 0
+    for who in range(0, 200, 9):
+        for value in (-1e9, 0.0, 1e9):
+            other = rows.copy()
+            other[who] = value
+            one, two = (stage.prepare(Side(side).work(Tap(3)), None) for side in (rows, other))
+            worst = max(worst, int((one.chosen != two.chosen).sum()))
+    return within(
+        "rows taken for a frame",
+        "rows that changed with one <= 1",
+        worst,
+        1,
+        "60 of 200 rows, 69 neighbours",
+    )
+
+
+def _caps_in_a_file() -> Finding:
+    """Fill the cap of a file with spends that never end, as after crashes; read it elsewhere."""
+    plan, allowed, missing = refined_plan(), 0, 0
+    cap = Budget(20.0, 4e-3)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.sqlite"
+        for _ in range(12):
+            ledger = SQLiteLedger(path, "people", cap=cap)
+            try:
+                ledger.intend(plan, seeded=True)
+                allowed += 1
+                missing += len(SQLiteLedger(path, "people").entries) != allowed
+            except BudgetExceeded:
+                break
+            except PrivGMMError:
+                # the file does not know what was written into it
+                missing += 1
+    counted = max(allowed, 1)
+    curve, delta = plan.curve() * counted, cap.delta - counted * plan.price().shortfall
+    together = curve.epsilon(delta) if delta > 0 else math.inf
+    return within(
+        "ledger in a file, a cap",
+        "what was allowed / the cap, and spends that are not on the disk <= 1",
+        together / cap.epsilon + missing,
+        1 + 1e-9,
+        f"{allowed} releases that never ended",
+    )
+
+
+def _receipts_held() -> Finding:
+    """Tamper with the sketch of a receipt: each change must be found."""
+    missed = 0
+    result = released_sketch("second sketch, histogram frame")
+    missed += bool(receipt_problems(result))
+    changes: tuple[dict[str, Any], ...] = (
+        {"n_rows": result.sketch.n_rows + 500},
+        {"noise": 0.5 * result.sketch.noise},
+        {"noise": 1e-3 * result.sketch.noise},
+    )
+    for change in changes:
+        missed += not receipt_problems(with_sketch(result, **change))
+    return within(
+        "receipt of a sketch",
+        "changes that verify <= 0",
+        missed,
+        0,
+        f"{len(changes)} changes to a receipt, and none",
+    )
+
+
+def _kinds_of_labels() -> Finding:
+    """Name persons by integers in one file and by floats in another: one person may not be two."""
+    counted = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number, labels in enumerate(([1, 2, 2**53 + 2], [1.0, 2.0, float(2**53 + 2)])):
+            table = pa.table({"a": [0.0, 1.0, 2.0], "who": labels})
+            pq.write_table(table, Path(folder) / f"{number}.parquet")
+        source = row_source(folder, ["a"])
+        with contextlib.suppress(InvalidInput):
+            counted = source.count_persons("who") - 3
+    return within(
+        "labels of two types", "persons counted twice <= 0", counted, 0, "three persons, two files"
+    )
+
+
 # ------------------------------------------------------------------------------- the mutations
 
 _VOTES, _SPACE = "stages.agreement.votes", "stages.agreement.lifted_space"
 _PAPER, _GRID = "stages.agreement.paper_space", "stages.agreement.public_grid"
 _ALGORITHM, _STAGE = "stages.agreement.algorithm_1", "stages.agreement.stage"
 _NOISE, _MOMENTS = "privacy.noise", "stages.refinement.noisy_moments"
+_LOOKS = "stages.refinement.soft_looks"
 _WINSORISED, _VOTING = "stages.refinement.winsorised", "stages.refinement.projection"
 _SKETCH, _FEATURES = "stages.sketch.stage", "stages.sketch.features"
 _FINISH, _HISTOGRAM = "stages.sketch.finish", "stages.sketch.histogram_frame"
 _RELEASE, _COMPOSITION = "releases", "privacy.composition"
+_WIDE = "stages.wide.finish"
 
 NAMED: tuple[Mutation, ...] = (
     Mutation(
@@ -771,9 +1091,196 @@ REPLAYED: tuple[Mutation, ...] = (
 Every test run checks them, as it does `NAMED`.
 """
 
+GUARDS: tuple[Mutation, ...] = (
+    Mutation(
+        "rows whose squares underflow count for more",
+        f"{_LOOKS}:_weighed_rows",
+        "length > _NEAREST",
+        "length > 0.0",
+        _near_rows,
+    ),
+    Mutation(
+        "a direction that all components show in full",
+        f"{_LOOKS}:_weighed_rows",
+        "pull = root / length",
+        "pull = steps / length",
+        _look_rows,
+    ),
+    Mutation(
+        "a bound on looks without their first moments",
+        f"{_LOOKS}:SoftLook.sensitivity",
+        "math.hypot(_COUNT, _FIRST, _SECOND, _SIZE)",
+        "math.hypot(_COUNT, _SECOND, _SIZE)",
+        _look_rows,
+    ),
+    Mutation(
+        "a person's rows taken for persons in a look",
+        f"{_LOOKS}:LookTask._add",
+        "if not singles:",
+        "if False:",
+        _look_persons,
+    ),
+    Mutation(
+        "pooled looks at the price of the first",
+        "stages.wide.pooled:PooledLooks.price",
+        "tuple(map(gaussian_curve, self.multipliers))",
+        "(gaussian_curve(self.multipliers[0]),)",
+        _looked_twice,
+    ),
+    Mutation(
+        "every look of many columns takes the whole account",
+        f"{_WIDE}:WideFinish.part",
+        "self.multiplier / math.sqrt(share)",
+        "self.multiplier",
+        _wide_finish(2),
+    ),
+    Mutation(
+        "a last look that takes what the one before it took",
+        f"{_WIDE}:PreparedWideFinish._looked_through",
+        "share = left if near",
+        "share = 1 - tied if near",
+        _wide_finish(2),
+    ),
+    Mutation(
+        "a first look that costs nothing",
+        f"{_WIDE}:PreparedWideFinish._looked_through",
+        "left -= share",
+        "left -= share * bool(kept)",
+        _wide_finish(2),
+    ),
+    Mutation(
+        "one component looked at with half the noise",
+        f"{_WIDE}:PreparedWideFinish._published",
+        "stage.multiplier, source)",
+        "0.5 * stage.multiplier, source)",
+        _wide_finish(1),
+    ),
+    Mutation(
+        "a remark on a release that a row decides",
+        f"{_WIDE}:PreparedWideFinish._published",
+        "floored=bool(narrow.any())",
+        "floored=bool(np.ptp(self.work.people.take(np.arange(1, 99)).rows) > 500)",
+        _wide_replayed,
+    ),
+    Mutation(
+        "rows projected from their own mean",
+        "stages.wide.subspace:Projection.__call__",
+        "self.centre, self.matrix",
+        "rows.mean(axis=0), self.matrix",
+        _projected,
+    ),
+    Mutation(
+        "words of a refusal from exact counts",
+        f"{_HISTOGRAM}:PreparedHistogramFrame._scales",
+        "(bins == ZERO_BIN).any()",
+        "(histogram.bins == ZERO_BIN).any()",
+        _refused_words,
+    ),
+    Mutation(
+        "a threshold of places that forgets the row itself",
+        f"{_HISTOGRAM}:HistogramFrame.location_threshold",
+        "1 + _upper_point",
+        "0 + _upper_point",
+        _bins(1),
+    ),
+    Mutation(
+        "rows taken for a frame by their values",
+        f"{_HISTOGRAM}:HistogramFrame.prepare",
+        "chosen = people.take(positions).rows",
+        "chosen = np.sort(people.take(np.arange(len(people))).rows, axis=0)[positions]",
+        _rows_of_a_frame,
+    ),
+    Mutation(
+        "moments whose sensitivity lacks its root of two",
+        f"{_WINSORISED}:WinsorisedMoments.sensitivity",
+        "math.sqrt(2) * math.hypot",
+        "math.hypot",
+        _finish_rows(1),
+    ),
+    Mutation(
+        "narrow noise on integers at the price of continuous noise",
+        "privacy.gaussian_account:discrete_mu_squared",
+        "** 2 - _GIVEN_UP",
+        "** 2",
+        _discrete_price,
+    ),
+    Mutation(
+        "Gaussian noise at half its price",
+        "privacy.curves:gaussian_curve",
+        "ORDERS / (2 * multiplier**2)",
+        "ORDERS / (4 * multiplier**2)",
+        _curve_of_noise,
+    ),
+    Mutation(
+        "a key that is always the same",
+        f"{_NOISE}:SecureNoise.key",
+        "secrets.token_bytes(KEY_BYTES)",
+        "bytes(KEY_BYTES)",
+        _secret_keys,
+    ),
+    Mutation(
+        "persons in an order without a key",
+        f"{_RELEASE}:_prepared",
+        'b"" if groups is None else source.key()',
+        'b"" if groups is None else bytes(32)',
+        _secret_keys,
+    ),
+    Mutation(
+        "both numbers of a person from one half of the key",
+        "data.people:person_places",
+        "key[16:] if again else",
+        "key[:16] if again else",
+        _key_of_order,
+    ),
+    Mutation(
+        "labels of several types taken for one",
+        "data.labels:check_one_kind",
+        "if len(places) > 1:",
+        "if False:",
+        _kinds_of_labels,
+    ),
+    Mutation(
+        "a file that lets every spend pass",
+        "ledger.sqlite:SQLiteLedger.intend",
+        "measure = self._read(database).admit(spend, unit)",
+        "measure = None",
+        _caps_in_a_file,
+    ),
+    Mutation(
+        "a cap that forgets spends that never ended",
+        "ledger.history:History.admit",
+        "[*self.spends, spend]",
+        "[*(one.spend for one in self.entries if one.released), spend]",
+        _caps_in_a_file,
+    ),
+    Mutation(
+        "an intent that is not on the disk when noise is drawn",
+        "ledger.sqlite:_transaction",
+        'database.execute("COMMIT")',
+        'database.execute("ROLLBACK")',
+        _caps_in_a_file,
+    ),
+    Mutation(
+        "a receipt whose sketch is of more rows than planned",
+        "records.receipt:_sketch_problems",
+        "sketch.n_rows != drawn.n_units",
+        "sketch.n_rows < drawn.n_units",
+        _receipts_held,
+    ),
+    Mutation(
+        "a receipt whose sketch has less noise than planned",
+        "records.receipt:_as_noisy",
+        "np.allclose(sketch.noise, noise,",
+        "np.allclose(np.maximum(sketch.noise, noise), noise,",
+        _receipts_held,
+    ),
+)
+"""What keeps looks, frames, keys, ledgers and receipts; every test run checks them too."""
+
 MUTATIONS: tuple[Mutation, ...] = (
     *NAMED,
     *REPLAYED,
+    *GUARDS,
     # noise and where it comes from
     Mutation(
         "a tenth less secure Laplace noise",
@@ -1062,6 +1569,56 @@ MUTATIONS: tuple[Mutation, ...] = (
         "person[a, j]",
         _refinement_persons,
     ),
+    # looks
+    Mutation(
+        "a tenth less noise on looks",
+        f"{_LOOKS}:SoftLook.sigmas",
+        "sigma = self.multiplier",
+        "sigma = 0.9 * self.multiplier",
+        _looked,
+    ),
+    Mutation(
+        "less noise on entries off the diagonal",
+        f"{_LOOKS}:SoftLook.sigmas",
+        "math.sqrt(2) * _SECOND",
+        "2 * _SECOND",
+        _looked,
+    ),
+    Mutation(
+        "a look with too small a bound",
+        f"{_LOOKS}:SoftLook.integer_sensitivity",
+        "steps**2 * self.sensitivity",
+        "0.9 * steps**2 * self.sensitivity",
+        _looked,
+    ),
+    Mutation(
+        "looks without noise",
+        f"{_LOOKS}:noisy_look",
+        "(part + source.discrete_gaussian(sigma, part.size).reshape(part.shape))",
+        "(part + 0)",
+        _look_replayed,
+    ),
+    Mutation(
+        "rows beyond reach count more",
+        f"{_LOOKS}:_weighed_rows",
+        "length = math.sqrt(softness + squares[a, i])",
+        "length = 0.5 * math.sqrt(softness + squares[a, i])",
+        _look_rows,
+    ),
+    Mutation(
+        "shares that do not add up to one",
+        f"{_LOOKS}:_weighed_rows",
+        "r = share[a] / norm",
+        "r = share[a]",
+        _look_rows,
+    ),
+    Mutation(
+        "a person's rows added up in a look",
+        f"{_LOOKS}:_add_persons",
+        "(2 * person[j] + size) // (2 * size)",
+        "person[j]",
+        _look_persons,
+    ),
     # sketch
     Mutation(
         "a tenth less noise on a sketch",
@@ -1178,6 +1735,62 @@ MUTATIONS: tuple[Mutation, ...] = (
         _histogram_account,
     ),
     Mutation(
+        "values shown whatever their count",
+        f"{_HISTOGRAM}:ValueCounts.found",
+        "histogram.released(self.sigma, self.threshold, source)",
+        "histogram.released(self.sigma, 1, source)",
+        _replayed_values,
+    ),
+    Mutation(
+        "the shortfall of single values left out",
+        f"{_HISTOGRAM}:HistogramFrame.shortfall",
+        "values = 0.0 if of_values is None else",
+        "values = 0.0 if True else",
+        _values_shown,
+    ),
+    Mutation(
+        "counts of values and grids at no price",
+        f"{_HISTOGRAM}:HistogramFrame._sigmas",
+        "if self.values is None:",
+        "if True:",
+        _value_account,
+    ),
+    Mutation(
+        "half the noise on the counts of grids",
+        f"{_HISTOGRAM}:ValueCounts.found",
+        "source.discrete_gaussian(self.grid_sigma, places.size)",
+        "source.discrete_gaussian(self.grid_sigma / 2, places.size)",
+        _value_account,
+    ),
+    Mutation(
+        "a tenth of the noise on the counts of values",
+        f"{_HISTOGRAM}:ValueCounts.found",
+        "histogram.released(self.sigma, ",
+        "histogram.released(self.sigma / 10, ",
+        _value_account,
+    ),
+    Mutation(
+        "the exact share of a value published",
+        f"{_HISTOGRAM}:ValueCounts.found",
+        "np.minimum(counts / len(values), 1.0)",
+        "np.minimum(histogram.counts[np.isin(histogram.bins, codes)] / len(values), 1.0)",
+        _replayed_values,
+    ),
+    Mutation(
+        "a grid decided by exact counts",
+        f"{_HISTOGRAM}:ValueCounts.found",
+        "step_found(noisy, self.grid_sigma)",
+        "step_found(places, self.grid_sigma)",
+        _replayed_values,
+    ),
+    Mutation(
+        "atoms chosen by their exact shares",
+        f"{_HISTOGRAM}:ValueCounts.found",
+        "if share >= _LEAST_SHARE",
+        "if (values == value).mean() >= _LEAST_SHARE",
+        _replayed_values,
+    ),
+    Mutation(
         "rows in two pairs",
         f"{_HISTOGRAM}:HistogramFrame.prepare",
         "order[half : 2 * half]",
@@ -1223,7 +1836,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "all rows of a person go into blocks",
         "data.people:ArrayPeople.labelled",
-        "order, starts = person_order(hashes, labels)",
+        "order, starts = person_order(hashes, labels, key)",
         "order, starts = np.arange(len(rows)), np.arange(len(rows) + 1)",
         persons_in_blocks,
     ),
@@ -1256,7 +1869,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         fresh_jitter,
     ),
 )
-"""All mutations, those of `NAMED` and `REPLAYED` first."""
+"""All mutations, those of `NAMED`, `REPLAYED` and `GUARDS` first."""
 
 
 def mutation_findings(mutations: tuple[Mutation, ...] = MUTATIONS) -> list[Finding]:

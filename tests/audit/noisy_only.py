@@ -44,11 +44,14 @@ from privgmm.stages.sketch.histogram_frame import Histogram, HistogramFrame
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.stage import Bottom, Drawn, Published, Stage, Work
+from privgmm.stages.wide.pooled import Pooled
+from privgmm.stages.wide.subspace import SketchedSubspace
 
 __all__ = [
     "EXACT",
     "Disguised",
     "Replay",
+    "bins_announced",
     "facts_of",
     "heaps",
     "lattice_rows",
@@ -107,6 +110,10 @@ class Replay(Tap):
         """Draw from the coins."""
         return self._coins.seed()
 
+    def key(self) -> bytes:
+        """Draw from the coins."""
+        return self._coins.key()
+
     def counting(self, bins: IntArray, threshold: int) -> None:
         """Announce that the next draw goes to the counts of these bins."""
         object.__setattr__(self, "_counted", (bins, threshold))
@@ -139,7 +146,7 @@ class Replay(Tap):
 
 
 @contextlib.contextmanager
-def _bins_announced() -> Iterator[None]:
+def bins_announced() -> Iterator[None]:
     """Let histograms tell a `Replay` which bins they count, and run as they are otherwise."""
     real = Histogram.released
 
@@ -198,11 +205,15 @@ def facts_of(value: Any) -> Any:
         return ["nothing", value.reason, value.column]
     if isinstance(value, Frame | PrivateSketch | Mixture):
         return value.to_dict()
-    if isinstance(value, Release):
-        return {"release": value.to_dict(), "sketch": value.sketch.to_dict()}
     if isinstance(value, Published):
         sketch = None if value.sketch is None else value.sketch.to_dict()
-        return {"facts": value.facts(), "sketch": sketch}
+        stated = value.to_dict() if isinstance(value, Release) else value.facts()
+        return {"facts": stated, "sketch": sketch}
+    if isinstance(value, Pooled):
+        units = [value.units.centre.tolist(), value.units.scale.tolist()]
+        return {"units": units, "mixture": value.mixture.to_dict()}
+    if isinstance(value, SketchedSubspace):
+        return [facts_of(value.pooled), facts_of(value.sketch)]
     raise InvalidInput(f"a stage published a {type(value).__name__}: say how to compare it")
 
 
@@ -277,7 +288,7 @@ def _compared(
     seed: int,
 ) -> Finding:
     # overflow shows nothing in a release, and must show nothing here
-    with _bins_announced(), np.errstate(all="ignore"):
+    with bins_announced(), np.errstate(all="ignore"):
         one = Replay(seed)
         before = run(first, one)
         heard = one.heard
@@ -294,6 +305,12 @@ def _compared(
                 for side in (before, after)
             ]
             differing = _differing(*sides) + (len(again) != len(heard))
+            # what a stage knows besides its value: its repr has all digits
+            facts = [
+                [repr(drawn.facts) for drawn in (side if isinstance(side, list) else [side])]
+                for side in (before, after)
+            ]
+            differing += facts[0] != facts[1]
             if heard and all(
                 a.sums.shape == b.sums.shape and np.array_equal(a.sums, b.sums)
                 for a, b in zip(heard, again, strict=False)

@@ -402,7 +402,7 @@ def _flat_fits(rng: np.random.Generator) -> Finding:
 
 
 def _averaged() -> AveragedAgreement:
-    return tiny_stage(2, n_features=2, budget=_PROMISE, sigma=8.0, alpha=1.0)
+    return tiny_stage(2, n_features=2, budget=_PROMISE, sigma=8.0, mask_accuracy=1.0)
 
 
 def _quiet() -> AveragedAgreement:
@@ -416,7 +416,7 @@ def _picked() -> PickedAgreement:
     return PickedAgreement(
         n_components=2,
         n_features=2,
-        alpha=0.5,
+        mask_accuracy=0.5,
         beta=0.1,
         test=test,
         space=QuietComponents(0.16, 0.1, 0.05),

@@ -10,7 +10,7 @@ from privgmm.errors import InvalidInput
 from privgmm.privacy import noise
 from privgmm.privacy.noise import SecureNoise, noise_source
 from privgmm.stages.agreement.votes import AgreementTest
-from tests.audit.mutations import MUTATIONS, NAMED, Mutation, mutated, mutation_findings
+from tests.audit.mutations import GUARDS, MUTATIONS, NAMED, Mutation, mutated, mutation_findings
 
 STAGES = {
     "votes",
@@ -27,6 +27,12 @@ STAGES = {
     "noise",
     "releases",
     "composition",
+    "soft_looks",
+    "subspace",
+    "pooled",
+    "gaussian_account",
+    "sqlite",
+    "receipt",
     "isolation",
     "jitter",
     "blocks",
@@ -74,6 +80,12 @@ def test_those_most_asked_about_are_caught() -> None:
     assert all(one.passed for one in found), found
     for one in found:
         assert one.claim.startswith("must be caught by: ")
+
+
+@pytest.mark.parametrize("mutation", GUARDS, ids=lambda mutation: mutation.name)
+def test_a_guard_that_is_taken_away_is_missed(mutation: Mutation) -> None:
+    (found,) = mutation_findings((mutation,))
+    assert found.passed, found
 
 
 def test_a_check_that_fails_anyway_catches_nothing() -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privgmm import Mixture, best_plan
+from privgmm import Mixture, PlanRequest, best_plan
 from privgmm.arrays import Array
 from privgmm.audit.sketch_attacks import ORIGIN_FRAME, QUIET, first_sketch, gaussian_rows
 from privgmm.audit.wiretap import Side
 from privgmm.data.people import ArrayPeople
 from privgmm.methods.plan import Plan
+from privgmm.methods.planner import plan_for
 from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.agreement.algorithm_1 import PopulousTest
 from privgmm.stages.agreement.votes import AgreementTest
@@ -55,9 +56,12 @@ def _planned(name: str) -> tuple[Plan, Array]:
         return best_plan(n, n_features=2, method="lifted", **promise), PAIR.sample(n, rng=1)
     which, _, shape = name.partition(", d=")
     d = int(shape)
-    n = {"few rows": 1_500 * (d + 1), "many rows": 60_000 + 10_000 * d}[which.partition(",")[0]]
+    n = {"few rows": 1_500 * (d + 1), "blocks": 60_000 + 10_000 * d}[which.partition(",")[0]]
     if which.endswith("open k"):
         promise["n_components"] = "auto"
+    if which == "blocks":
+        asked = PlanRequest(n_features=d, n_rows=n, n_blocks=1_500, **promise)
+        return plan_for(asked).plan, heaps(d, n)
     return best_plan(n, n_features=d, **promise), heaps(d, n)
 
 
@@ -66,8 +70,9 @@ PLANS = {
     "few rows, d=2": ["histogram frame", "sketch", "finish"],
     "few rows, d=4": ["histogram frame", "sketch", "finish"],
     "few rows, open k, d=2": ["histogram frame", "sketch", "finish"],
-    "many rows, d=1": ["agreement", "sketch", "finish"],
-    "many rows, d=2": ["agreement", "sketch", "finish"],
+    "few rows, d=10": ["histogram frame", "pooled looks", "subspace sketch", "wide finish"],
+    "blocks, d=1": ["agreement", "sketch", "finish"],
+    "blocks, d=2": ["agreement", "sketch", "finish"],
     "lifted": ["agreement", "refinement"],
 }
 

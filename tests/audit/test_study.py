@@ -31,7 +31,7 @@ def test_quick_audits_pass_with_other_attacks(seed: int) -> None:
 
 def test_single_releases_prove_no_more_than_promised() -> None:
     """Algorithm 1 itself, run after run, not many copies at once."""
-    stage = tiny_stage(n_blocks=60, sigma=2.0, alpha=0.05)
+    stage = tiny_stage(n_blocks=60, sigma=2.0, mask_accuracy=0.05)
     rng = np.random.default_rng(0)
     outputs = []
     for fits in opposite(stage).fits():

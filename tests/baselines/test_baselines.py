@@ -249,19 +249,16 @@ def test_rows_that_left_the_box_are_lost(baseline: Baseline, scale: float, shift
     ("scale", "shift"), [(1.0, 1e4), (100.0, 0.0), (100.0, 1e4)], ids=["shift", "scale", "both"]
 )
 def test_ours_is_the_same_in_any_units(scale: float, shift: float) -> None:
-    """No bounds were told, so none can be wrong: the same mixture, in the new units."""
+    """No bounds were told, so none can be wrong: in the new units only the noise is another."""
     rows = PROBLEM.sample(40_000, rng=4)
     plan = best_plan(40_000, epsilon=1.0, delta=1e-6, n_components=2, n_features=2)
     here = release(rows, plan, rng=5).result
     there = release(scale * rows + shift, plan, rng=5).result
     assert isinstance(here, Release)
     assert isinstance(there, Release)
-    mapped = here.mixture.transformed(scale * np.eye(2), [shift, shift])
     truth = PROBLEM.transformed(scale * np.eye(2), [shift, shift])
-    assert dist_gmm(mapped, there.mixture) < 1e-5
     before, after = dist_gmm(PROBLEM, here.mixture), dist_gmm(truth, there.mixture)
-    assert f"{before:.3g}" == f"{after:.3g}"
-    assert after < 0.03
+    assert max(before, after) < 0.015
 
 
 @EVERY

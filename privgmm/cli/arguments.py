@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,8 +62,9 @@ def a_count_or_auto(text: str) -> int | str:
 
 
 def a_row_count(text: str) -> int:
-    """Read a number of rows; 1e6 is allowed."""
-    count = a_number(text)
+    """Read a number of rows; 1e6 and 1,000,000 are allowed."""
+    grouped = re.fullmatch(r"\d{1,3}(,\d{3})+", text)
+    count = a_number(text.replace(",", "") if grouped else text)
     if not (1 <= count <= 1e18 and count == int(count)):
         raise argparse.ArgumentTypeError(f"must be a whole number in 1..1e18, got {text}")
     return int(count)

@@ -12,7 +12,7 @@ from typing import BinaryIO, TextIO
 
 from privgmm.data.content import check_there
 from privgmm.errors import InvalidInput
-from privgmm.records.files import new_private_file, part_of
+from privgmm.records.files import new_private_file, part_of, put_in_place
 
 __all__ = ["STANDARD_STREAM", "NewFile", "file_content", "output"]
 
@@ -79,16 +79,7 @@ class NewFile:
         self.stream.truncate()
         self._settle()
         self.stream.close()
-        try:
-            # unlike renaming, linking never replaces a file that was made there meanwhile
-            os.link(self._part, self.path)
-        except FileExistsError:
-            raise
-        except OSError:
-            if os.path.lexists(self.path):
-                raise
-            # a file system without links
-            self._part.replace(self.path)
+        put_in_place(self._part, self.path)
 
     def drop(self) -> None:
         """Remove what is not kept; harmless after `keep`."""

@@ -13,7 +13,6 @@ from privgmm.cli.arguments import (
     add_max_components,
     split_columns,
 )
-from privgmm.cli.components import component_lines
 from privgmm.cli.exit_code import ExitCode
 from privgmm.cli.files import NewFile, output
 from privgmm.cli.parser import CommandParser
@@ -87,16 +86,12 @@ def _fit(chosen: argparse.Namespace) -> int:
     if chosen.out is not None:
         with output(chosen.out) as stream:
             stream.write(as_json(answer) + "\n")
-    say(as_json(answer) if chosen.json else "\n".join(_lines(sketch, fit, choice)))
+    say(as_json(answer) if chosen.json else "\n".join(_lines(fit, choice)))
     return ExitCode.DONE
 
 
-def _lines(sketch: PrivateSketch, fit: SketchFit, choice: Choice | None) -> list[str]:
-    lines = [] if choice is None else [str(choice)]
-    kind = "" if fit.covariance_type == "full" else f", covariances {fit.covariance_type}"
-    noun = "component" if fit.n_components == 1 else "components"
-    lines.append(f"{fit.n_components} {noun}{kind}. {fit.verdict} (misfit {fit.misfit:.3g})")
-    return lines + component_lines(fit.mixture, fit.standard_errors, sketch.columns)
+def _lines(fit: SketchFit, choice: Choice | None) -> list[str]:
+    return [*([] if choice is None else [str(choice)]), str(fit)]
 
 
 def _picture(chosen: argparse.Namespace) -> int:

@@ -36,7 +36,9 @@ def add_sample(part: CommandParser) -> None:
     part.runs(_sample)
     part.add_argument("file", type=Path, help="a receipt, or a mixture as JSON; - reads one")
     add_columns(part, "names for the columns, comma separated (default: those in the receipt)")
-    part.add_argument("-n", type=a_row_count, required=True, help="rows to draw")
+    part.add_argument(
+        "-n", "--rows", dest="n", type=a_row_count, required=True, help="rows to draw"
+    )
     part.add_argument("--out", type=Path, help="write CSV here; must not exist")
     part.add_argument("--seed", type=a_seed, help="repeats the draw")
 

@@ -17,9 +17,11 @@ from privgmm.cli.exit_code import ExitCode
 from privgmm.cli.parser import CommandParser
 from privgmm.cli.terminal import as_json, progress_bar, say
 from privgmm.methods import registry
-from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest, components_asked
+from privgmm.methods.planner import usefulness_for
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
 from privgmm.methods.searching import as_text
-from privgmm.methods.what_if import epsilon_for, prospect, rows_for
+from privgmm.methods.usefulness import USUAL_ALPHA
+from privgmm.methods.what_if import RowsNeeded, alpha_for, epsilon_for, prospect, rows_needed
 
 __all__ = ["add_plan"]
 
@@ -29,7 +31,6 @@ _EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 def add_plan(part: CommandParser) -> None:
     """Declare the arguments of `privgmm plan`."""
-    promising = ", ".join(m.name for m in registry.all_methods() if m.error_is_promised)
     part.runs(_plan)
     part.add_argument(
         "--k", type=a_count_or_auto, required=True, help="components, or auto (method sketch)"
@@ -41,14 +42,14 @@ def add_plan(part: CommandParser) -> None:
     part.add_argument(
         "--alpha",
         type=a_number,
-        default=DEFAULT_ALPHA,
-        help=f"accuracy to be promised (methods: {promising}; default {DEFAULT_ALPHA:g})",
+        default=USUAL_ALPHA,
+        help="accuracy asked for: how far the mixture may be from the truth, in dist_GMM (0 is "
+        f"perfect, 1 is wrong; default {USUAL_ALPHA:g})",
     )
 
 
 def _request(chosen: argparse.Namespace, name: str) -> PlanRequest:
-    """Ask a method for a plan; only methods that promise an accuracy are asked for alpha."""
-    method = registry.get(name)
+    """Ask a method for a plan."""
     k, is_open = components_asked(chosen.k, chosen.max_components)
     return PlanRequest(
         n_components=k,
@@ -58,7 +59,7 @@ def _request(chosen: argparse.Namespace, name: str) -> PlanRequest:
         epsilon=chosen.epsilon,
         delta=chosen.delta,
         method=name,
-        alpha=chosen.alpha if method.error_is_promised else None,
+        alpha=chosen.alpha,
     )
 
 
@@ -76,50 +77,68 @@ def _plan(chosen: argparse.Namespace) -> int:
     ]
     asked = [_request(chosen, name) for name in methods]
     asked += [usual.but(epsilon=epsilon) for epsilon in _EPSILONS]
-    progress, found = progress_bar("searches"), []
+    progress = progress_bar("searches")
+    found: list[RowsNeeded] = []
     for request in asked:
-        found.append(float(rows_for(request)))
+        found.append(rows_needed(request))
         if progress is not None:
             progress(len(found), len(asked))
     needs = dict(zip(methods, found, strict=False))
-    what_if = [
-        {"epsilon": epsilon, "rows": rows}
-        for epsilon, rows in zip(_EPSILONS, found[len(methods) :], strict=True)
-    ]
+    what_if = dict(zip(_EPSILONS, found[len(methods) :], strict=True))
     answer: dict[str, Any] = {
         "n_components": usual.n_components,
         "choose_components": usual.choose_components,
         "n_features": chosen.d,
         "epsilon": chosen.epsilon,
         "delta": chosen.delta,
-        "rows_needed": needs,
-        "what_if": what_if,
+        "alpha": chosen.alpha,
+        "beta": usual.beta,
+        "rows_needed": {name: rows.to_answer for name, rows in needs.items()},
+        "rows_within_alpha": {name: rows.within for name, rows in needs.items()},
+        "what_if": [
+            {"epsilon": epsilon, "rows": rows.to_answer, "rows_within_alpha": rows.within}
+            for epsilon, rows in what_if.items()
+        ],
     }
-    width = max(8, *(len(name) + 2 for name in methods))
+    width = max(13, *(len(name) + 2 for name in methods))
+    head = f"{f'within {chosen.alpha:g}':>{14}}{'any answer':>14}"
     lines = [
         f"Rows needed for {usual.components_in_words} components in {chosen.d} dimensions at "
-        f"epsilon {chosen.epsilon:g}, delta {chosen.delta:g} (well separated, 95 % of runs):",
-        *(f"  {name:<{width}}{as_text(rows):>12}" for name, rows in needs.items()),
+        f"epsilon {chosen.epsilon:g}, delta {chosen.delta:g}: to be within {chosen.alpha:g} of the "
+        f"truth in {1 - usual.beta:.0%} of runs (dist_GMM: 0 is perfect, 1 is wrong), and to get "
+        "any answer. The components are taken to be well separated.",
+        " " * (width + 2) + head,
+        *(f"  {name:<{width}}{_two(rows)}" for name, rows in needs.items()),
         f"What if? Rows for method {usual.method}:",
-        *(f"  epsilon {row['epsilon']:<6g}{as_text(row['rows']):>12}" for row in what_if),
+        *(f"  {f'epsilon {epsilon:g}':<{width}}{_two(rows)}" for epsilon, rows in what_if.items()),
     ]
     if chosen.rows is not None:
-        seen, least = prospect(usual), epsilon_for(usual)
+        seen, least, reached = prospect(usual), epsilon_for(usual), alpha_for(usual)
+        useful = usefulness_for(usual)
         answer["at_rows"] = {
             "rows": chosen.rows,
             "method": seen.method,
             "pass_probability": seen.pass_probability,
             "expected_error": seen.error,
             "smallest_epsilon": least,
+            "smallest_alpha": reached,
+            "usefulness": useful.to_dict(),
             "plan": None if seen.plan is None else seen.plan.to_dict(),
         }
         lines += [
-            f"At {chosen.rows:,} rows, method {seen.method}:",
+            f"At {chosen.rows:,} rows, method {seen.method}: {useful.title.lower()}.",
+            f"  {useful.sentence}",
             f"  chance of a release  {seen.pass_probability:.1%}",
             f"  expected error       {as_text(seen.error)}",
+            f"  smallest alpha       {as_text(reached)}",
             f"  smallest epsilon     {as_text(least)}",
         ]
         if seen.plan is not None and seen.pass_probability >= 0.5:
             lines += ["", seen.plan.explain()]
     say(as_json(answer) if chosen.json else "\n".join(lines))
     return ExitCode.DONE
+
+
+def _two(rows: RowsNeeded) -> str:
+    """Write both numbers of rows, for a table."""
+    return f"{as_text(rows.within):>14}{as_text(rows.to_answer):>14}"

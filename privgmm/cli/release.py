@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
+import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -27,7 +29,6 @@ from privgmm.cli.arguments import (
     add_ledger_options,
     add_max_components,
 )
-from privgmm.cli.components import component_lines
 from privgmm.cli.delivery import deliver
 from privgmm.cli.exit_code import ExitCode
 from privgmm.cli.files import STANDARD_STREAM, NewFile
@@ -37,7 +38,6 @@ from privgmm.cli.source import Source, load_source
 from privgmm.cli.terminal import as_json, print_note, progress_lines, say, silence
 from privgmm.data.jitter import jitter_widths, jittered
 from privgmm.data.rows import RowsLike
-from privgmm.data.source import check_spread
 from privgmm.data.tables import listed
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.learners.registry import OFFERED, make_learner
@@ -47,6 +47,7 @@ from privgmm.methods import registry
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import DEFAULT_METHOD, PlanRequest, components_asked
+from privgmm.methods.usefulness import USUAL_ALPHA
 from privgmm.records.bundle import BUNDLE_ROOM, bundle_bytes, check_figures
 from privgmm.records.receipt import make_receipt, receipt_text
 from privgmm.records.signature import read_signer
@@ -110,15 +111,28 @@ def add_release(part: CommandParser) -> None:
     part.add_argument(
         "--alpha",
         type=a_number,
-        help="accuracy of the mixture that the blocks agree on; by default the method's choice",
+        help="accuracy asked for: how far the mixture may be from the truth, in dist_GMM (0 is "
+        f"perfect, 1 is wrong; default {USUAL_ALPHA:g}). The summary says whether it is reached",
+    )
+    part.add_argument(
+        "--mask-accuracy",
+        type=a_number,
+        help="how far a mask may move what blocks agree on; by default the method's choice",
     )
     part.add_argument(
         "--blocks",
         type=a_whole_number,
         help="n_blocks, how many blocks rows are dealt into; by default the method's choice. With "
-        "both --alpha and --blocks the release is tried even if it is not expected to succeed",
+        "both --mask-accuracy and --blocks the release is tried even if it is not expected to "
+        "succeed",
     )
-    part.add_argument("--out", type=Path, help="write the receipt here; must not exist")
+    part.add_argument(
+        "--out",
+        type=Path,
+        metavar="RECEIPT",
+        help="write the receipt here; must not exist. By default a new file in this folder, named "
+        "after the data; - prints the receipt instead of a summary, and so does --json alone",
+    )
     part.add_argument(
         "--sign",
         type=Path,
@@ -171,23 +185,25 @@ def _listed(entries: Iterable[tuple[str, str]]) -> list[str]:
 def _release(chosen: argparse.Namespace) -> int:
     """Release a mixture from a table, or refuse (exit code 3). Spends the budget once.
 
-    What was read is shown on standard error and written into the receipt. No column is left out
+    Prints what was found, and keeps the receipt in a file: it says what was released and how, and
+    everything that is free begins with it (`fit`, `picture`, `sample`, `verify`). What was read is
+    shown on standard error and written into the receipt. No column is left out
     unless you ask for it. How the file is read does not depend on single cells; what cannot be
     read is an error. The spend is written into the ledger before noise is drawn. If it would pass
     the cap of the data set, the release stops (exit code 2, nothing spent). If the result cannot be
     written where it was asked for, it is printed instead (exit code 1).
     """
-    if chosen.out is not None and str(chosen.out) == STANDARD_STREAM:
-        chosen.out = None
     source = load_source(chosen)
+    if str(chosen.out) == STANDARD_STREAM:
+        chosen.out = None
+    elif chosen.out is None and not chosen.json:
+        chosen.out = _unused_name(source.rows.name)
     widths = _widths(source, chosen)
     plan = _plan(source, chosen)
     learner = make_learner(chosen.learner, plan.n_components)
     signer = None if chosen.sign is None else read_signer(chosen.sign)
     if chosen.bundle is not None:
         check_figures()
-    if source.rows.in_memory:
-        check_spread(source.rows.rows(), source.rows.columns)
     ledger = _ledger(source, chosen)
     numbers = plan.n_components * (source.rows.n_features + 1) ** 2
     with contextlib.ExitStack() as files:
@@ -232,6 +248,13 @@ def _release(chosen: argparse.Namespace) -> int:
         # standard output is the receipt
         sys.stderr.write(f"{result.choice}\n")
     return _ending(outcome, chosen, whole=whole)
+
+
+def _unused_name(data: str) -> Path:
+    """Name a new file in this folder for the receipt, after the data."""
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(data).stem).strip("-")
+    names = (f"{stem or 'data'}-receipt{f'-{n}' * (n > 1)}.json" for n in itertools.count(1))
+    return next(path for path in map(Path, names) if not os.path.lexists(path))
 
 
 @contextlib.contextmanager
@@ -335,6 +358,7 @@ def _plan(source: Source, chosen: argparse.Namespace) -> Plan:
         method=chosen.method,
         unit=source.unit,
         alpha=chosen.alpha,
+        mask_accuracy=chosen.mask_accuracy,
         n_blocks=chosen.blocks,
         covariance_type=chosen.covariance_type,
     )
@@ -396,18 +420,18 @@ def _report(
         cap = "" if standing.cap is None else f" (cap {standing.cap})"
         lines.append(f"ledger entry {result.entry}; this data set: {standing.total_in_words}{cap}")
     if isinstance(result, Release):
-        lines += _found(result, source)
+        lines += _found(result)
     say("\n".join(lines))
 
 
-def _found(result: Release, source: Source) -> list[str]:
+def _found(result: Release) -> list[str]:
     """List the mixture, how its size was chosen, and how well it explains the rows."""
     lines = [] if result.choice is None else [str(result.choice)]
     if result.verdict is not None:
-        lines.append(f"{result.verdict} (misfit {result.misfit:.3g})")
+        lines.append(f"{result.verdict} Misfit: {result.misfit:.3g}.")
     if result.floored:
         lines.append(LIKE_A_VALUE)
-    return lines + component_lines(result.mixture, result.standard_errors, source.rows.columns)
+    return lines + result.recorded_in_lines() + result.components_in_lines()
 
 
 def _said(result: Release) -> dict[str, Any]:

@@ -10,13 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from privgmm.showing.progress import bar, step_lines
+
 if TYPE_CHECKING:
-    from privgmm.data.engines import Step, Watch
+    from privgmm.data.engines import Watch
 
 __all__ = ["as_json", "print_note", "progress_bar", "progress_lines", "say", "silence"]
-
-_BAR_WIDTH = 30
-"""Characters of a progress bar; with its words it fits a line of 80."""
 
 
 def say(text: str) -> None:
@@ -61,7 +60,7 @@ def progress_bar(what: str) -> Callable[[int, int], None] | None:
 
     def show(done: int, total: int) -> None:
         end = "\n" if done == total else ""
-        sys.stderr.write(f"\r{_bar(done, total)} {done} of {total} {what}{end}")
+        sys.stderr.write(f"\r{bar(done, total)} {done} of {total} {what}{end}")
         sys.stderr.flush()
 
     return show
@@ -72,40 +71,4 @@ def progress_lines() -> Watch | None:
 
     None if standard error is not a terminal.
     """
-    if not sys.stderr.isatty():
-        return None
-
-    def show(step: Step) -> None:
-        over = step.done >= step.total
-        pace = "" if step.rate is None else f", {step.rate:,.0f} per second"
-        if over:
-            pace += f", {step.seconds:.1f} s"
-        elif step.left is not None:
-            pace += f", {_clock(step.left)} left"
-        # the escape sequence clears what a longer line before it left behind
-        sys.stderr.write(
-            f"\r{_bar(step.done, max(step.total, 1))} {step.what}: {step.done:,} of "
-            f"{step.total:,} {step.unit}{pace}\x1b[K{chr(10) if over else ''}"
-        )
-        sys.stderr.flush()
-
-    return show
-
-
-def _bar(done: int, total: int) -> str:
-    full = _BAR_WIDTH * done // total
-    return f"[{'█' * full}{'·' * (_BAR_WIDTH - full)}]"
-
-
-def _clock(seconds: float) -> str:
-    """Write a time in seconds, minutes or hours.
-
-    >>> _clock(4.2), _clock(75), _clock(7_300)
-    ('5 s', '1 min 15 s', '2 h 1 min')
-    """
-    rounded = math.ceil(seconds)
-    if rounded < 60:
-        return f"{rounded} s"
-    if rounded < 3600:
-        return f"{rounded // 60} min {rounded % 60} s"
-    return f"{rounded // 3600} h {rounded % 3600 // 60} min"
+    return step_lines(sys.stderr) if sys.stderr.isatty() else None

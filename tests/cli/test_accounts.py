@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from privgmm.ledger.sqlite import SQLiteBook
 
 ORDER = [
-    *("--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"),
+    *("--k", "1", "--epsilon", "4", "--delta", "1e-5", "--mask-accuracy", "2", "--blocks", "60"),
     *("--method", "lifted"),
 ]
 

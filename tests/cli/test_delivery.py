@@ -16,12 +16,13 @@ import pytest
 from privgmm.cli import release as release_command
 from privgmm.cli.delivery import deliver
 from privgmm.cli.files import NewFile, output
+from privgmm.cli.main import main
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.ledger.sqlite import SQLiteBook, SQLiteIntent
 from privgmm.records.receipt import verify_receipt
 from privgmm.releases import release
 
-ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
+ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--mask-accuracy", "2", "--blocks", "60"]
 ORDER += ["--method", "lifted"]
 
 
@@ -155,7 +156,7 @@ needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/
 @needs_full
 def test_real_full_and_closed_outputs(data: Path, ledger: Path) -> None:
     """From outside: standard output is a full device; then a pipe that its reader has closed."""
-    order = [sys.executable, "-m", "privgmm", "release", str(data), *ORDER]
+    order = [sys.executable, "-m", "privgmm", "release", str(data), *ORDER, "--out", "-"]
     with Path("/dev/full").open("w") as device:
         done = subprocess.run(order, stdout=device, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -245,3 +246,19 @@ def test_file_systems_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(OSError, match="not permitted"):
             file.keep()
     assert (tmp_path / "other").read_text() == "precious"
+
+
+def test_a_summary_is_printed_and_the_receipt_is_kept(
+    data: Path, ledger: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without --out the receipt is in a new file here, which is never one that exists."""
+    for name in ("data-receipt.json", "data-receipt-2.json"):
+        assert main(["release", str(data), *map(str, ORDER)]) == 0
+        said = capsys.readouterr().out
+        assert f"'{name}'" in said
+        assert "weight" in said
+        assert verify_receipt(Path(name)).intact
+    assert sorted(path.name for path in Path.cwd().iterdir()) == [
+        "data-receipt-2.json",
+        "data-receipt.json",
+    ]

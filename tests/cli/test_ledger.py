@@ -20,7 +20,7 @@ from privgmm.privacy.composition import total
 from privgmm.records.receipt import verify_receipt
 from privgmm.stages.agreement.stage import DISAGREEMENT
 
-ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
+ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--mask-accuracy", "2", "--blocks", "60"]
 ORDER += ["--method", "lifted"]
 BOTH = ["--columns", "u,v"]
 
@@ -249,7 +249,9 @@ def test_groups_of_any_kind(run: Any, ledger: Path, tmp_path: Path) -> None:
     assert "left" in run("release", path, *ORDER, "--groups", "who").err
     assert "file" in run("release", "old_faithful", *ORDER, "--groups", "eruptions").err
     # two rows per person: too few persons for this number of blocks
-    few = run("release", tmp_path / "numbered.csv", "--k", 1, "--alpha", 1, "--blocks", 9999)
+    few = run(
+        "release", tmp_path / "numbered.csv", "--k", 1, "--mask-accuracy", 1, "--blocks", 9999
+    )
     assert few.code == 2
 
 

@@ -36,7 +36,7 @@ from privgmm.stages.agreement.stage import Agreement
 
 TRUTH = Mixture([0.4, 0.6], [[-4.0, 0.0], [4.0, 1.0]], [np.eye(2), 2 * np.eye(2)])
 OPTIONS = ["--k", "2", "--epsilon", "8", "--delta", "1e-5"]
-KNOBS = ["--alpha", "1", "--blocks", "100"]
+KNOBS = ["--mask-accuracy", "1", "--blocks", "100"]
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +149,13 @@ def test_nothing_is_spent_where_the_answer_could_not_be_kept(
         ["--method", "magic"],
         ["--method", "tight"],
         ["--method", "paper"],
-        ["--alpha", "-1"],
+        ["--mask-accuracy", "-1"],
         ["--blocks", "4"],
         ["--blocks", "1000000000000"],
-        ["--alpha", "2", "--method", "tight"],
-        ["--alpha", "1", "--blocks", "4"],
-        ["--alpha", "1", "--blocks", "1000000000000"],
-        ["--alpha", "nan", "--blocks", "100"],
+        ["--mask-accuracy", "2", "--method", "tight"],
+        ["--mask-accuracy", "1", "--blocks", "4"],
+        ["--mask-accuracy", "1", "--blocks", "1000000000000"],
+        ["--mask-accuracy", "nan", "--blocks", "100"],
         ["--seed", "-1"],
         ["--seed", "1.5"],
         ["--epsilon", "0.001"],
@@ -180,7 +180,7 @@ def test_bad_options_are_one_line_and_cost_nothing(
         assert jargon not in done.err
 
 
-@pytest.mark.parametrize("knob", [KNOBS[:2], KNOBS[2:]], ids=["alpha", "blocks"])
+@pytest.mark.parametrize("knob", [KNOBS[:2], KNOBS[2:]], ids=["mask", "blocks"])
 def test_one_knob_is_enough(run: Any, folder: Path, knob: list[str]) -> None:
     """The method chooses the other one, as for every other request."""
     done = run(
@@ -189,7 +189,10 @@ def test_one_knob_is_enough(run: Any, folder: Path, knob: list[str]) -> None:
     )
     assert done.code == 0, done.err
     plan = Plan.from_dict(done.json()["plan"])
-    name, value = {"--alpha": "alpha", "--blocks": "n_blocks"}[knob[0]], float(knob[1])
+    name, value = (
+        {"--mask-accuracy": "mask_accuracy", "--blocks": "n_blocks"}[knob[0]],
+        float(knob[1]),
+    )
     asked = PlanRequest(n_components=2, n_features=2, n_rows=25_000, epsilon=8.0, delta=1e-5)
     assert getattr(plan.stage(Agreement), name) == value
     assert plan == plan_for(asked.but(**{name: int(value) if name == "n_blocks" else value})).plan
@@ -203,14 +206,23 @@ def test_too_few_rows_are_reported_before_anything_is_spent(
     asked = PlanRequest(n_components=2, n_features=2, n_rows=25_000, epsilon=8.0, delta=1e-5)
     for order, request in (
         (["--method", "tight"], asked.but(method="tight")),
-        (["--method", "paper", "--alpha", "1"], asked.but(method="paper", alpha=1.0)),
-        (["--alpha", "1", "--blocks", "9999"], asked.but(alpha=1.0, n_blocks=9999)),
+        (
+            ["--method", "paper", "--mask-accuracy", "1"],
+            asked.but(method="paper", mask_accuracy=1.0),
+        ),
+        (["--mask-accuracy", "1", "--blocks", "9999"], asked.but(mask_accuracy=1.0, n_blocks=9999)),
     ):
         done = run("release", folder / "data.csv", *OPTIONS, "--columns", "u,v", *order)
         assert done.code == 2
         shortage = plan_for(request).shortage
         assert shortage
-        wording = Wording({"alpha": "--alpha", "n_blocks": "--blocks", "epsilon": "--epsilon"})
+        wording = Wording(
+            {
+                "mask_accuracy": "--mask-accuracy",
+                "n_blocks": "--blocks",
+                "epsilon": "--epsilon",
+            }
+        )
         assert done.err == f"privgmm: {shortage.worded(wording)}\n"
 
 
@@ -382,7 +394,7 @@ def test_errors_name_options(run: Any) -> None:
     for order, words in (
         (("release", "old_faithful", "--k", 2, "--epsilon", -1), "--epsilon must be positive"),
         (("release", "old_faithful", "--k", "auto", "--method", "tight"), "--k must be a number"),
-        (("plan", "--k", 2, "--d", 2, "--alpha", 2), "--alpha must be at most 1 for method"),
+        (("plan", "--k", 2, "--d", 2, "--alpha", 2), "--alpha must be at most 1"),
     ):
         done = run(*order)
         assert done.code == 2

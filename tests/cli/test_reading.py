@@ -26,7 +26,7 @@ from privgmm.errors import InvalidInput
 from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.records.receipt import verify_receipt
 
-ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--alpha", "2", "--blocks", "60"]
+ORDER = ["--k", "1", "--epsilon", "4", "--delta", "1e-5", "--mask-accuracy", "2", "--blocks", "60"]
 ORDER += ["--method", "lifted"]
 ROWS = np.random.default_rng(0).normal(size=(9_000, 2))
 
@@ -169,14 +169,15 @@ def test_a_word_in_a_cell_costs_no_column(run: Any, tmp_path: Path, ledger: Path
     assert not ledger.exists()
 
 
-@pytest.mark.usefixtures("unspent")
-def test_constant_columns_are_named(run: Any, tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text("height,planet\n" + "".join(f"{u!r},3\n" for u in ROWS[:, 0].tolist()))
-    for extra in ([], ["--jitter", "height=0.1"]):
-        done = run("release", path, *ORDER, *extra)
-        assert done.code == 2
-        assert "constant columns 'planet'" in done.err
+def test_a_constant_column_is_refused_by_name_in_public(run: Any, tmp_path: Path) -> None:
+    """With one cell changed it would be released or refused too: no row decides which is seen."""
+    for value in ("3", "4"):
+        path = tmp_path / f"people{value}.csv"
+        lines = [f"{u!r},3\n" for u in ROWS[1:, 0].tolist()]
+        path.write_text("".join(["height,planet\n", f"0.5,{value}\n", *lines]))
+        done = run("release", path, "--k", "1", "--epsilon", "1", "--delta", "1e-5", "--no-ledger")
+        assert done.code == 3
+        assert "planet" in str(done.json())
 
 
 def test_columns_that_number_people_are_pointed_out(
@@ -326,7 +327,18 @@ def test_weak_budgets_and_accounts_that_look_alike_are_pointed_out(
     run: Any, people: Path, ledger: Path
 ) -> None:
     """One changed byte opens a new account; the command says that it may be the same people."""
-    weak = ["--k", "1", "--epsilon", "12", "--delta", "1e-3", "--alpha", "2", "--blocks", "60"]
+    weak = [
+        "--k",
+        "1",
+        "--epsilon",
+        "12",
+        "--delta",
+        "1e-3",
+        "--mask-accuracy",
+        "2",
+        "--blocks",
+        "60",
+    ]
     first = run("release", people, *weak)
     assert first.code == 0, first.err
     assert "epsilon = 12 promises little" in first.err

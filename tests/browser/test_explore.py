@@ -144,7 +144,7 @@ def test_two_browsers_do_not_see_each_other(browser: Browser, address: str, tmp_
     secret.write_text("heights,weights\n" + "\n".join(f"{i},{i * i % 11}" for i in range(5000)))
     first, second = browser.new_context(), browser.new_context()
     mine, theirs = first.new_page(), second.new_page()
-    mine.goto(f"{address}/?source=Upload&method=Paper")
+    mine.goto(f"{address}/?source=Upload&method=Paper&epsilon=1")
     settle(mine, picture=False)
     upload(mine, secret)
     expect(mine.get_by_text("5,000").first).to_be_visible()
@@ -153,7 +153,7 @@ def test_two_browsers_do_not_see_each_other(browser: Browser, address: str, tmp_
     expect(
         mine.get_by_text("Nothing was drawn").or_(mine.get_by_text("guarantee at work"))
     ).to_be_visible()
-    theirs.goto(f"{address}/?source=Upload&method=Paper")
+    theirs.goto(f"{address}/?source=Upload&method=Paper&epsilon=1")
     settle(theirs, picture=False)
     expect(theirs.get_by_text("Choose data to begin")).to_be_visible()
     for words in ("heights", "secret.csv", "guarantee at work", "release so far"):

@@ -16,10 +16,13 @@ MIXTURES = ("True mixture", "Non-private fit", "Private release")
 
 
 def _in_sight(page: Page, width: int, height: int) -> None:
-    """Verdict, epsilon and Release lie inside the window, unscrolled."""
+    """Verdict, the four knobs and Release lie inside the window, unscrolled."""
     for part in (
         page.locator(".privgmm-band"),
         page.get_by_role("slider", name="Privacy budget ε"),
+        page.get_by_role("button", name="δ = 10⁻⁶"),
+        page.get_by_role("button", name="α = 0.2"),
+        page.locator(".st-key-knob_t button"),
         page.get_by_role("button", name="Release", exact=True),
     ):
         box = part.bounding_box()
@@ -63,7 +66,7 @@ def test_epsilon_moves_the_private_ellipse_and_nothing_is_spent(
 ) -> None:
     context = browser.new_context(viewport={"width": 1440, "height": 1000})
     page = context.new_page()
-    page.goto(f"{address}/?data_seed=3")
+    page.goto(f"{address}/?kind=Well+separated&epsilon=1&data_seed=3")
     expect(page.locator(".legendtext").filter(has_text="Private release")).to_have_count(1)
     settle(page)
     before = _private_ellipse(page)
@@ -84,12 +87,48 @@ def test_epsilon_moves_the_private_ellipse_and_nothing_is_spent(
     context.close()
 
 
-def _press(page: Page, name: str | re.Pattern[str]) -> None:
-    """By keyboard: whatever the mouse can reach, the keyboard can."""
-    button = page.get_by_role("button", name=name).first
-    expect(button).to_be_enabled()
-    button.focus()
-    page.keyboard.press("Enter")
+def test_the_picture_follows_the_point_on_the_curve(browser: Browser, address: str) -> None:
+    """On a phone curve and picture share the screen, and the browser itself moves the ellipses."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto(f"{address}/?kind=Well+separated&epsilon=1")
+    settle(page)
+    handle = page.get_by_role("slider", name="ε on the curve")
+    # the next stop is in the browser
+    expect(page.locator('svg[aria-label*="ε = 0.8: error"]')).to_have_count(1)
+    settle(page)
+    page.evaluate("document.querySelector('.st-key-picture').scrollIntoView({block: 'start'})")
+    page.wait_for_timeout(300)
+    for part in (handle, page.locator(".st-key-picture .main-svg").first):
+        box = part.bounding_box()
+        assert box is not None
+        # scrolled to the edge, which may lie between two pixels
+        assert box["y"] >= -1
+        assert box["y"] + box["height"] <= 844
+    verdict = page.locator(".privgmm-band").inner_text()
+    handle.focus()
+    moved = page.evaluate(_MOVE_AND_LOOK)
+    assert moved == {"words": "ε = 0.8", "drawn": True}
+    # the page follows: its slider, its address and its verdict
+    expect(page).to_have_url(re.compile("epsilon=0.8"))
+    expect(page.locator(".privgmm-band")).not_to_have_text(verdict)
+    expect(page.locator(".privgmm-over")).to_have_count(0)
+    assert page.get_by_role("slider", name="Privacy budget ε").get_attribute("aria-valuetext") == (
+        "0.8"
+    )
+    context.close()
+
+
+_MOVE_AND_LOOK = """() => {
+  const find = (root) => root.querySelector('[aria-label="ε on the curve"]')
+    || [...root.querySelectorAll('*')].map(e => e.shadowRoot && find(e.shadowRoot)).find(Boolean);
+  const handle = find(document);
+  handle.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft', bubbles: true}));
+  // at once, in the same turn: nothing has been asked of the server
+  const over = document.querySelector('.privgmm-over .release');
+  return {words: handle.getAttribute('aria-valuetext').split(':')[0],
+    drawn: Boolean(over && over.getAttribute('d').startsWith('M'))};
+}"""
 
 
 def test_the_class_is_walked_by_keyboard(browser: Browser, address: str) -> None:
@@ -102,14 +141,16 @@ def test_the_class_is_walked_by_keyboard(browser: Browser, address: str) -> None
         pinned = page.locator(".privgmm-lesson")
         expect(pinned).to_contain_text(f"{step.number} · {step.title}")
         settle(page, picture=False)
-        guess = page.get_by_role("radio", name=step.predictions[-1], exact=True)
-        guess.focus()
-        page.keyboard.press("Space")
-        _press(page, "Reveal")
+        # one question, and nothing that answers it
+        expect(page.locator(".js-plotly-plot, iframe")).to_have_count(0)
+        page.keyboard.press(str(len(step.predictions)))
+        expect(page.get_by_role("button", name="Reveal")).to_be_enabled()
+        settle(page, picture=False)
+        page.keyboard.press("Enter")
         expect(page.get_by_text(f"You said: {step.predictions[-1]}.")).to_be_visible()
         settle(page, picture=False)
         if number < len(CLASS):
-            _press(page, re.compile("^(arrow_forward )?Next: "))
+            page.keyboard.press("Shift+ArrowRight")
     context.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from privgmm.dashboard.explore import possible_releases, rehearsal, release_job
-from privgmm.dashboard.shared.background import JobCache, WorkerPool
+from privgmm.teaching.background import JobCache, WorkerPool
 
 _SEEDED = JobCache(most=3e8)
 """Seeded releases: equal ones are computed once, and none of them ever changes."""

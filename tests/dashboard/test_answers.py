@@ -29,8 +29,7 @@ def refused(request: PlanRequest) -> Refusal:
 @pytest.mark.parametrize("method", registry.names())
 def test_one_number_of_rows(method: str, run: Callable[..., CommandResult]) -> None:
     """Explore, Planner, command line and a refusal answer the same question alike."""
-    alpha = 0.5 if registry.get(method).error_is_promised else None
-    request = ASKED.but(method=method, alpha=alpha)
+    request = ASKED.but(method=method)
     told = rows_to_release(request).result(60)
     assert solution_of(PlannerQuestion(SOLVE_ROWS, request), method).result(60) == told
     assert refused(request).rows_needed == told
@@ -41,11 +40,11 @@ def test_one_number_of_rows(method: str, run: Callable[..., CommandResult]) -> N
 @pytest.mark.parametrize(
     "changes",
     [
-        {"alpha": 0.4, "n_blocks": 150},
-        {"alpha": 2.0, "n_blocks": 300},
+        {"mask_accuracy": 0.4, "n_blocks": 150},
+        {"mask_accuracy": 2.0, "n_blocks": 300},
         {"method": "tight"},
-        {"method": "tight", "alpha": 0.3, "n_blocks": 200},
-        {"method": "sketch", "alpha": 1.0, "n_blocks": 120},
+        {"method": "tight", "mask_accuracy": 0.3, "n_blocks": 200},
+        {"method": "sketch", "mask_accuracy": 1.0, "n_blocks": 120},
     ],
 )
 def test_what_is_set_by_hand_is_told_as_a_refusal_tells_it(changes: dict[str, object]) -> None:
@@ -61,12 +60,12 @@ def test_chances_follow_the_mixture_behind_the_rows() -> None:
     assert near.chance < 0.2
     assert far.chance > 0.9
     assert unknown.chance > 0.9
-    assert far.error is not None
-    assert far.error_band[0] < far.error < far.error_band[1]
+    assert far.expected_error is not None
+    assert 0 < far.expected_error.low < far.expected_error.high < 1
 
 
 def test_rows_that_cannot_fill_the_blocks_have_no_chance() -> None:
-    request = ASKED.but(n_rows=1_000, alpha=0.5, n_blocks=400)
+    request = ASKED.but(n_rows=1_000, mask_accuracy=0.5, n_blocks=400)
     assert chance_for(request, well_separated(2, 2, rng=1)).result(60).chance == 0.0
 
 

@@ -17,18 +17,18 @@ from privgmm.audit.broken import SilentMask
 from privgmm.audit.endtoend import changed_fits
 from privgmm.audit.guessing import Score, duel_between
 from privgmm.budget import percent_at_most
-from privgmm.dashboard.audit import game, neighbours
 from privgmm.dashboard.audit.adversaries import findings_table
 from privgmm.dashboard.audit.curve import attacks
-from privgmm.dashboard.audit.game import PREDICTIONS, duel_of
 from privgmm.dashboard.audit.losses import measurement
-from privgmm.dashboard.audit.neighbours import AUDIT_EPSILONS, outcome, plan
 from privgmm.dashboard.shared.refresh import PAGE_POOL
 from privgmm.distances.parameters import dist_gmm
 from privgmm.methods.planner import calibrate
 from privgmm.mixture import MixtureBatch
 from privgmm.results import Release
 from privgmm.stages.agreement.stage import Agreement
+from privgmm.teaching import neighbours
+from privgmm.teaching.game import PREDICTIONS, duel_of, game_table
+from privgmm.teaching.neighbours import AUDIT_EPSILONS, outcome, plan
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
@@ -121,11 +121,11 @@ def test_without_noise_one_person_is_found_every_time(person: str) -> None:
     """Naming the data set whose number was published is never wrong; with noise it is."""
     app = _predicted(_open(person=person, noise="off"), 3)
     (match,) = app.session_state["audit_matches"].values()
-    table = game._table(1.0, person)
+    table = game_table(1.0, person)
     near = table.magnified
     assert near.of_a != near.of_b
     for _ in range(5):
-        released = game._released(table, match, noise=False)
+        released = match.released(table, noise=False)
         assert released is not None
         said_a = near.read(released) == near.of_a
         app.button(key=f"guess_{'A' if said_a else 'B'}").click().run()
@@ -157,7 +157,7 @@ def test_without_noise_the_same_code_runs_on_generated_rows_only() -> None:
         for path in package.rglob("*.py")
         if "SilentMask" in path.read_text(encoding="utf-8")
     }
-    assert naming == {"audit/broken.py", "dashboard/audit/neighbours.py"}
+    assert naming == {"audit/broken.py", "teaching/neighbours.py"}
 
 
 @pytest.mark.parametrize("epsilon", AUDIT_EPSILONS)

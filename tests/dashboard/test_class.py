@@ -10,7 +10,6 @@ import pytest
 from privgmm.budget import Budget
 from privgmm.dashboard.explore import release_job
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.background import Job
 from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.data.datasets import Dataset
 from privgmm.errors import BudgetExceeded
@@ -18,6 +17,7 @@ from privgmm.ledger.memory import MemoryBook, MemoryLedger
 from privgmm.methods.request import PlanRequest
 from privgmm.records.notebook import FileRows, GeneratedRows, Rows
 from privgmm.releases import Outcome, PreparedRelease, Release
+from privgmm.teaching.background import Job
 
 ROWS = GeneratedRows("well_separated", 2, 2, 4_000, 31, 4.0)
 DATA = ROWS.load()

@@ -29,14 +29,6 @@ from privgmm.dashboard.explore.release_job import Running
 from privgmm.dashboard.explore.result import comparison_table, error_of, record
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.answers import PLAN_POOL, blocks_of, fewest_rows
-from privgmm.dashboard.shared.background import JobControl
-from privgmm.dashboard.shared.format import (
-    count_in_words,
-    escaped,
-    method_title,
-    spreads_apart,
-    times_short,
-)
 from privgmm.dashboard.shared.lessons import LESSONS, link_to
 from privgmm.dashboard.shared.refresh import PAGE_POOL
 from privgmm.dashboard.shared.state import Settings, Shown
@@ -47,9 +39,7 @@ from privgmm.learners import registry as learners
 from privgmm.learners.em import EM
 from privgmm.learners.registry import LEARNERS, OFFERED, LearnerKind
 from privgmm.methods import registry
-from privgmm.methods.planner import plan_for
-from privgmm.methods.request import DEFAULT_ALPHA, DEFAULT_METHOD, PlanRequest
-from privgmm.methods.searching import rounded_up
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
 from privgmm.methods.what_if import rows_for
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows, SampleRows, script
@@ -58,13 +48,28 @@ from privgmm.stages.agreement.stage import Agreement, AgreementView
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.histogram_frame import PreparedHistogramFrame
 from privgmm.stages.stage import Bottom
+from privgmm.teaching.background import JobControl
+from privgmm.teaching.format import (
+    count_in_words,
+    escaped,
+    method_title,
+    spreads_apart,
+    times_short,
+)
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 
 
+PLAIN = {"kind": "Well separated", "epsilon": "1"}
+"""An easy question, unless a test asks another one."""
+
+
+LIKELY = r"Chance of a release: (over 99|9[5-9])%"
+
+
 def _open(**parameters: str) -> AppTest:
     app = AppTest.from_file(APP, default_timeout=120)
-    for name, value in parameters.items():
+    for name, value in (PLAIN | parameters).items():
         app.query_params[name] = value
     app.run()
     assert not app.exception
@@ -201,7 +206,7 @@ def test_refusal_is_shown_with_the_rows_it_would_take(refused: AppTest) -> None:
 
 def test_refusal_for_lack_of_blocks_says_so() -> None:
     """With five blocks the paper's noise may outweigh any agreement: no rows would do."""
-    app = _open(method="Paper", n="1,000", auto="false", t="5", seeded="true")
+    app = _open(method="Paper", n="1,000", t="5", seeded="true")
     result = _shown(_press(app)).outcome.result
     assert isinstance(result, Refusal)
     assert "cannot be sure to pass with any rows" in _words(app)
@@ -296,10 +301,10 @@ def test_seeded_noise_says_so_and_repeats(refused: AppTest) -> None:
 # Endings without a result
 
 
-@pytest.mark.parametrize("auto", ["true", "false"])
-def test_a_plan_that_cannot_run_leaves_nothing_to_press(auto: str) -> None:
+@pytest.mark.parametrize("blocks", [{}, {"t": "200"}])
+def test_a_plan_that_cannot_run_leaves_nothing_to_press(blocks: dict[str, str]) -> None:
     """More blocks than rows: it is said in words, before the button and not after it."""
-    app = _settled(_open(source="Sample", sample="Old faithful", method="Paper", auto=auto))
+    app = _settled(_open(source="Sample", sample="Old faithful", method="Paper", **blocks))
     assert app.button(key="release").disabled
     assert "there are 272" in app.warning[0].value
     assert "n_blocks" not in _words(app)
@@ -404,7 +409,7 @@ def test_enough_rows_are_said_to_be_enough() -> None:
     app = _settled(_open(epsilon="8", method="Lifted", n="100,000"))
     words = _words(app)
     assert "check_circle:] **Chance of a release: over 99%**" in words
-    assert re.search(r"Needs about [\d,]+ rows; you have 100,000\.", words)
+    assert re.search(r"An answer needs about [\d,]+ rows; you have 100,000\.", words)
     assert "Works if cluster centres are at least" in words
     assert not app.warning
     assert _spends(app) == 0
@@ -424,22 +429,22 @@ def test_each_fix_leads_to_settings_that_pass() -> None:
         )
         assert "you need about" in app.warning[0].value
         assert app.button(key="release").disabled
-        assert "set α and t yourself" in _words(app)
+        assert "set t yourself" in _words(app)
         app.button(key=fix).click().run()
         _settled(app)
-        assert "check_circle" in _words(app), fix
+        assert re.search(LIKELY, _words(app)), fix
         assert not app.button(key="release").disabled
         assert _spends(app) == 0
 
 
 def test_hopeless_methods_point_to_the_one_that_passes() -> None:
     app = _settled(_open(method="Paper", epsilon="8", n="30,000"))
-    assert re.search(r"[78](\.\d+)? × 10¹⁸ rows", app.warning[0].value)
+    assert "1.98 × 10¹⁸ rows" in app.warning[0].value
     assert not app.button(key="release").disabled
     app.button(key="fix_method").click().run()
     assert app.selectbox(key="method").value == DEFAULT_METHOD
-    assert app.toggle(key="auto").value
-    assert "check_circle" in _words(_settled(app))
+    assert app.number_input(key="t").value is None
+    assert re.search(LIKELY, _words(_settled(app)))
 
 
 def test_where_nothing_helps_alone_it_says_so() -> None:
@@ -465,30 +470,13 @@ def test_no_green_light_comes_before_a_sure_refusal(scene: dict[str, str]) -> No
 
 
 def test_a_plan_that_cannot_be_made_disables_the_button() -> None:
-    app = _settled(_open(n="10,000", method="Lifted", auto="false", t="5"))
+    app = _settled(_open(n="10,000", method="Lifted", t="5"))
     assert "too few" in app.warning[0].value
     assert app.button(key="release").disabled
 
 
-def test_with_auto_off_the_method_chooses_the_blocks_that_are_left_empty() -> None:
-    """The one policy of every door: `plan_for` answers, for the rows at hand."""
-    app = _press(_open(n="100,000", method="Lifted", auto="false", seeded="true"))
-    last = _shown(app)
-    request = last.settings.request
-    assert (request.alpha, request.n_blocks) == (DEFAULT_ALPHA, None)
-    assert last.outcome.result.plan == plan_for(request).plan == last.run.plan()
-    assert "n_blocks" not in script(last.run)
-    few = _settled(_open(n="10,000", method="Lifted", auto="false"))
-    answer = plan_for(request.but(n_rows=10_000))
-    assert answer.shortage
-    needed = count_in_words(rounded_up(answer.plan.rows_needed()))
-    assert f"{needed} rows" in few.warning[0].value
-    assert f"takes about {needed} rows" in str(answer.shortage)
-    assert not few.button(key="release").disabled
-
-
 def test_more_blocks_than_rows_are_refused_in_words_and_nothing_is_drawn() -> None:
-    app = _open(n="10,000", auto="false", t="50000")
+    app = _open(n="10,000", t="50000")
     assert r"at most the 10,000 rows, got 50,000" in app.error[0].value
     assert "release" not in [button.key for button in app.button]
     app.number_input(key="t").set_value(None).run()
@@ -511,9 +499,9 @@ ASKED = PlanRequest(n_components=2, n_features=2, n_rows=30_000, epsilon=8.0, me
         ({"n_rows": 2_000}, False),
         ({"method": "tight"}, False),
         ({"method": "paper"}, False),
-        ({"alpha": 0.5, "n_blocks": 200}, True),
-        ({"alpha": 0.5, "n_blocks": 200, "n_rows": 1_500}, False),
-        ({"alpha": 0.5, "n_blocks": 200, "n_rows": 1_000}, False),
+        ({"mask_accuracy": 0.5, "n_blocks": 200}, True),
+        ({"mask_accuracy": 0.5, "n_blocks": 200, "n_rows": 1_500}, False),
+        ({"mask_accuracy": 0.5, "n_blocks": 200, "n_rows": 1_000}, False),
     ],
 )
 def test_rows_are_said_to_do_where_their_number_is_enough(
@@ -529,12 +517,10 @@ def test_rows_are_said_to_do_where_their_number_is_enough(
         assert (known.needed <= request.rows) == enough
 
 
-def test_rows_of_methods_are_compared_at_what_each_promises() -> None:
-    """At the same alpha where alpha is the promise; blocks fall away."""
-    request = ASKED.but(alpha=0.75, n_blocks=50)
-    assert fewest_rows(request, "tight").result(60) == rows_for(
-        ASKED.but(method="tight", alpha=0.75)
-    )
+def test_rows_of_methods_are_compared_for_any_answer() -> None:
+    """Mask and blocks are left to each method."""
+    request = ASKED.but(mask_accuracy=0.75, n_blocks=50)
+    assert fewest_rows(request, "tight").result(60) == rows_for(ASKED.but(method="tight"))
     assert fewest_rows(request, "lifted").result(60) == rows_for(ASKED)
 
 
@@ -836,8 +822,7 @@ def test_the_link_restores_the_whole_state() -> None:
         "k": "3",
         "epsilon": "0.35",
         "delta": "10⁻⁸",
-        "auto": "false",
-        "alpha": "0.75",
+        "alpha": "0.3",
         "t": "123",
         "seeded": "true",
         "noise_seed": "99",
@@ -855,7 +840,7 @@ def test_the_link_restores_the_whole_state() -> None:
 
 def test_nonsense_in_the_address_is_ignored() -> None:
     app = _open(epsilon="nine", n="12", method="Magic", k="999", source="Moon")
-    assert app.select_slider(key="epsilon").value == 1.0
+    assert app.select_slider(key="epsilon").value == controls.FIRST_EPSILON
     assert app.selectbox(key="method").value == DEFAULT_METHOD
 
 
@@ -919,7 +904,7 @@ def test_code_is_that_of_the_run(released: AppTest) -> None:
 def test_record_holds_nothing_but_what_may_be_shared(released: AppTest) -> None:
     shared = json.loads(json.dumps(record(_shown(released).outcome)))
     result = {"released", "seeded", "unit", "budget", "mixture", "plan"}
-    free = {"misfit", "floored", "standard_errors"}
+    free = {"misfit", "floored", "standard_errors", "expected_error", "resolution"}
     assert result <= shared.keys() <= result | free
 
 
@@ -956,7 +941,7 @@ def test_error_needs_equal_numbers_of_components() -> None:
 def test_settings_name_what_changed() -> None:
     data = load_sample("old_faithful")
     request = PlanRequest(
-        n_components=2, n_features=2, n_rows=data.n_rows, method="paper", alpha=0.5
+        n_components=2, n_features=2, n_rows=data.n_rows, method="paper", mask_accuracy=0.5
     )
     first = Settings(data.fingerprint, data.name, request, None)
     second = Settings("other", "other", request.but(epsilon=2.0, n_blocks=50), None)
@@ -966,7 +951,7 @@ def test_settings_name_what_changed() -> None:
     third = Settings(
         data.fingerprint,
         data.name,
-        request.but(method="lifted", delta=1e-7, alpha=None, n_components=3, n_rows=99),
+        request.but(method="lifted", delta=1e-7, mask_accuracy=None, n_components=3, n_rows=99),
         7,
         "moments",
     )
@@ -974,7 +959,7 @@ def test_settings_name_what_changed() -> None:
         "method was paper",
         "learner was em",
         "δ was 1e-06",
-        "α was 0.5",
+        "mask accuracy was 0.5",
         "components was 2",
         "noise seed was auto",
     ]
@@ -1023,15 +1008,18 @@ def test_spreads_apart_inverts_the_lifted_distance(spreads: float) -> None:
 
 @pytest.fixture
 def sketched(seeded_once: None) -> AppTest:
-    """A sketch of rows too few for blocks that vote."""
+    """A sketch of few rows."""
     return _press(_open(method="Sketch", n="2,000", seeded="true"))
 
 
 def _without_lessons(words: str) -> str:
     """What is said of the release on display."""
     rehearsal_of = {lesson.question for lesson in LESSONS}
+    # the knob t says that this frame takes none
     return "\n".join(
-        line for line in words.splitlines() if line not in rehearsal_of and "&lesson=" not in line
+        line
+        for line in words.splitlines()
+        if line not in rehearsal_of and "&lesson=" not in line and "takes no blocks" not in line
     )
 
 
@@ -1044,7 +1032,9 @@ def test_a_sketch_of_few_rows_is_released_without_a_word_on_blocks(sketched: App
     assert "A mixture of 2 Gaussians explains the rows" in words
     assert "whether such a mixture explains the rows" in words
     assert "counts and sums before their noise" in words
-    assert "blocks" not in _without_lessons(words)
+    # the knob t says that there are none, and nothing else speaks of them
+    of_knob = "this frame takes no blocks|This frame takes no blocks: it counts rows in bins"
+    assert "blocks" not in re.sub(of_knob, "", _without_lessons(words))
     assert "spreads apart" not in words
 
 
@@ -1109,10 +1099,10 @@ def test_a_sketch_of_many_rows_that_overlap_is_released() -> None:
     app = _press(_open(method="Sketch", kind="Overlapping", n="30,000", seeded="true"))
     shown = _shown(app)
     assert isinstance(shown.outcome.result, Release)
-    assert blocks_of(shown.outcome.result.plan) is not None
+    assert blocks_of(shown.outcome.result.plan) is None
     words = _words(app)
     assert "expect a refusal" not in words
-    assert "votes of the blocks" in words
+    assert "blocks" not in _without_lessons(words)
     assert shown.run.plan() == shown.outcome.result.plan
 
 
@@ -1172,15 +1162,13 @@ def test_a_refused_sketch_says_why_and_gives_the_curator_a_hint(
     assert "blocks" not in _without_lessons(words)
 
 
-def test_progress_speaks_of_blocks_only_where_there_are_some(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for n, first in (("2,000", "Counting rows…"), ("30,000", "0 of 1,500 blocks fitted")):
+def test_progress_of_a_sketch_does_not_speak_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in ("2,000", "30,000"):
         told: list[str] = []
         monkeypatch.setattr(JobControl, "report", lambda _, *said, told=told: told.append(said[2]))
         _press(_open(method="Sketch", n=n))
         told = [text for text in told if text not in ("", "Planning…")]
-        assert told[0] == first
+        assert told[0] == "Counting rows…"
         assert told[-2:] == [
             "Drawing the noise and finding the mixture…",
             "Fitting all rows without privacy, to compare…",
@@ -1192,15 +1180,20 @@ def test_few_rows_are_pointed_to_the_method_that_passes() -> None:
     assert app.button(key="fix_method").label == "Use Sketch"
     app.button(key="fix_method").click().run()
     assert app.selectbox(key="method").value == "sketch"
-    assert "check_circle" in _words(_settled(app))
+    assert re.search(LIKELY, _words(_settled(app)))
 
 
-def test_a_sketch_with_alpha_and_blocks_of_ones_own() -> None:
+def test_a_sketch_with_blocks_of_ones_own() -> None:
     """Few rows: the method would take a frame without blocks. Many: blocks as asked."""
-    few = _settled(_open(method="Sketch", n="2,000", auto="false"))
+    few = _settled(_open(method="Sketch", n="2,000", t="900"))
     assert few.button(key="fix_method").label == "Let the method choose"
     request = PlanRequest(
-        n_components=2, n_features=2, n_rows=30_000, method="sketch", alpha=1.0, n_blocks=300
+        n_components=2,
+        n_features=2,
+        n_rows=30_000,
+        method="sketch",
+        mask_accuracy=1.0,
+        n_blocks=300,
     )
     _feasibility(request)
     PLAN_POOL.settle()

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from privgmm.dashboard.shared.background import Cancelled, Job, JobControl
 from privgmm.dashboard.shared.fair_queue import FairQueue
+from privgmm.teaching.background import Cancelled, Job, JobControl
 from tests.dashboard.waiting import LONG, until
 
 

@@ -19,12 +19,12 @@ from privgmm.budget import Budget, percent_at_most
 from privgmm.dashboard.explore.release_job import Running
 from privgmm.dashboard.ledger import page as spending
 from privgmm.dashboard.shared.accounts import DataAccount
-from privgmm.dashboard.shared.format import number_in_words
 from privgmm.data.fingerprint import file_fingerprint
 from privgmm.ledger.memory import MemoryBook
 from privgmm.ledger.sqlite import SQLiteBook
 from privgmm.privacy.composition import added, told_apart
 from privgmm.records.receipt import verify_receipt
+from privgmm.teaching.format import number_in_words
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = str(ROOT / "app.py")
@@ -92,7 +92,9 @@ def downloads(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str | 
 @pytest.fixture
 def spent(seeded_once: None) -> AppTest:
     """A refusal and a release from the same generated rows, then the page."""
-    app = press(open_app(method="Paper", n="30,000", epsilon="8", seeded="true"))
+    app = press(
+        open_app(method="Paper", kind="Well separated", n="30,000", epsilon="8", seeded="true")
+    )
     app.selectbox(key="method").set_value("lifted").run()
     return turn_to(press(app), LEDGER)
 

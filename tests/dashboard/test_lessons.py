@@ -47,7 +47,7 @@ STATES: dict[str, dict[str, str | list[str]]] = {
         "columns": "2",
         "budget": "2.5",
         "failure": "10⁻⁷",
-        "accuracy": "0.75",
+        "accuracy": "0.3",
         "weight": "0.2",
         "whatif": "false",
     },

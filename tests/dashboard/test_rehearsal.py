@@ -8,29 +8,25 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from privgmm.dashboard.explore import other_promises, picture, rehearsal
+from privgmm.dashboard.explore import epsilon_curve, other_promises, picture, rehearsal
 from privgmm.dashboard.explore.picture import PictureContent
-from privgmm.dashboard.explore.rehearsal import (
-    CLOUD_SEEDS,
-    PROMISES,
-    RehearsalSetup,
-    prefetched,
-    rehearsal_of,
-)
-from privgmm.dashboard.shared.answers import EPSILON_STOPS, PLAN_POOL
-from privgmm.dashboard.shared.background import WorkerPool
-from privgmm.dashboard.shared.chosen_data import ChosenData, load_demo
+from privgmm.dashboard.explore.rehearsal import CLOUD_SEEDS, PROMISES, prefetched, rehearsal_of
+from privgmm.dashboard.shared.answers import PLAN_POOL
+from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.data.datasets import generate, well_separated
 from privgmm.distances.parameters import dist_gmm
 from privgmm.errors import SeededRelease
 from privgmm.ledger.process import ProcessAccount
 from privgmm.methods.planner import plan_for
 from privgmm.methods.request import PlanRequest
-from privgmm.records.notebook import FileRows, GeneratedRows, SampleRows
+from privgmm.records.notebook import DEFAULT_LEARNER, FileRows, GeneratedRows, SampleRows
 from privgmm.releases import Release, release
+from privgmm.teaching.background import WorkerPool
+from privgmm.teaching.rehearsal import ALPHA_STOPS, EPSILON_STOPS, RehearsalSetup, load_demo
 
 APP = str(Path(__file__).resolve().parents[2] / "app.py")
 ROWS = GeneratedRows("well_separated", 2, 2, 3_000, 1)
@@ -39,7 +35,7 @@ SETUP = RehearsalSetup(ROWS, PlanRequest(n_components=2, n_features=2, n_rows=3_
 
 def _page(**parameters: str | list[str]) -> AppTest:
     app = AppTest.from_file(APP, default_timeout=120)
-    for name, value in parameters.items():
+    for name, value in ({"kind": "Well separated", "epsilon": "1"} | parameters).items():
         app.query_params[name] = value
     app.run()
     return _settled(app)
@@ -115,7 +111,6 @@ def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.Monk
     made: list[str] = []
     for module, name in (
         (picture, "mixtures_figure"),
-        (other_promises, "error_curve"),
         (other_promises, "promises_figure"),
     ):
         real = getattr(module, name)
@@ -127,7 +122,6 @@ def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.Monk
         monkeypatch.setattr(module, name, counted)
     for shared in (
         picture._shared_figure,
-        other_promises._shared_curve,
         other_promises._shared_promises,
     ):
         shared.cache_clear()
@@ -135,7 +129,7 @@ def test_the_pictures_of_equal_rehearsals_are_made_once(monkeypatch: pytest.Monk
     rehearsal.PREFETCH.settle()
     first.run()
     before = len(made)
-    assert {"mixtures_figure", "error_curve", "promises_figure"} == set(made)
+    assert {"mixtures_figure", "promises_figure"} == set(made)
     second = _page(data_seed="5")
     assert len(made) == before
     assert [chart.proto.spec for chart in second.get("plotly_chart")] == [
@@ -160,7 +154,7 @@ def test_where_there_is_no_plan_the_fit_without_privacy_is_left() -> None:
     request = SETUP.request.but(method="lifted", n_rows=1_000)
     found = rehearsal_of(RehearsalSetup(few, request, "em", 0)).result(120)
     assert not found.released
-    assert "no plan is expected to release" in found.problem
+    assert "No plan is expected to release" in found.problem
     assert found.nonprivate is not None
     assert found.plan is None
 
@@ -169,7 +163,7 @@ def test_the_first_screen_shows_three_mixtures_and_has_spent_nothing() -> None:
     app = _page()
     names = {trace["name"] for trace in json.loads(app.get("plotly_chart")[0].proto.spec)["data"]}
     assert {"True mixture", "Non-private fit", "Private release"} <= names
-    assert _band(app).startswith("Would be released Rehearsal: nothing spent")
+    assert _band(app).startswith("Useful Rehearsal: nothing spent")
     assert "explore_shown" not in app.session_state
 
 
@@ -182,23 +176,27 @@ def test_a_slider_moves_the_private_ellipses_and_spends_nothing(widget: str, val
     assert all(not account.entries for account in app.session_state["explore_ledgers"].values())
 
 
-def test_alpha_and_blocks_move_them_too() -> None:
+def test_blocks_move_them_too() -> None:
     app = _page(
         kind="Choose the separation…",
         separation="12",
         n="30,000",
         method="Lifted",
         epsilon="8",
-        auto="false",
-        alpha="0.5",
         t="200",
     )
     before = _private(app)
-    app.select_slider(key="alpha").set_value(0.75).run()
-    after = _private(_settled(app))
-    assert after != before
     app.number_input(key="t").set_value(300).run()
-    assert _private(_settled(app)) != after
+    assert _private(_settled(app)) != before
+
+
+def test_alpha_moves_the_verdict_and_not_the_release() -> None:
+    app = _page()
+    before = _private(app)
+    assert _band(app).startswith("Useful Rehearsal")
+    app.select_slider(key="alpha").set_value(min(ALPHA_STOPS)).run()
+    assert _private(_settled(app)) == before
+    assert "not as accurate as asked" in _band(app)
 
 
 def _layer(app: AppTest, starts: str) -> dict[str, Any]:
@@ -213,7 +211,9 @@ def test_more_blocks_spread_more_widely() -> None:
     def spread(t: int) -> float:
         setup = RehearsalSetup(
             dataclasses.replace(ROWS, n_rows=30_000),
-            SETUP.request.but(method="lifted", n_rows=30_000, epsilon=8.0, alpha=0.75, n_blocks=t),
+            SETUP.request.but(
+                method="lifted", n_rows=30_000, epsilon=8.0, mask_accuracy=0.75, n_blocks=t
+            ),
             "em",
             0,
         )
@@ -227,7 +227,9 @@ def test_more_blocks_spread_more_widely() -> None:
 
 @pytest.mark.usefixtures("prefetching")
 def test_layers_lie_over_the_picture() -> None:
-    app = _page(n="30,000", method="Lifted", epsilon="8", layers=["Block fits", "Noise cloud"])
+    app = _page(
+        n="30,000", method="Lifted", epsilon="8", layers=["Block fits", "Possible releases"]
+    )
     rehearsal.PREFETCH.settle()
     app.run()
     assert _layer(app, "Fits of 40 blocks")
@@ -239,14 +241,38 @@ def test_other_promises_are_filled_in() -> None:
     app = _page()
     rehearsal.PREFETCH.settle()
     app.run()
-    curve, promises = (json.loads(chart.proto.spec) for chart in app.get("plotly_chart")[1:3])
+    promises = json.loads(app.get("plotly_chart")[1].proto.spec)
     titles = [note["text"] for note in promises["layout"]["annotations"]]
     assert [re.sub("</?b>", "", title) for title in titles][: len(PROMISES)] == [
         f"ε = {epsilon:g}" for epsilon in PROMISES
     ]
-    (here,) = [trace for trace in curve["data"] if trace["name"] == "You are here"]
-    assert here["x"] == [1.0]
-    assert f"{here['y'][0]:.3f}" in _band(app)
+    assert len([trace for trace in promises["data"] if trace.get("name") == "Private release"]) == 4
+
+
+@pytest.mark.usefixtures("prefetching")
+def test_every_stop_is_in_the_browser_before_the_hand_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the curve draws at each stop is the rehearsal of that stop, ellipses and all."""
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(epsilon_curve, "_COMPONENT", lambda **said: sent.append(said["data"]))
+    _page()
+    rehearsal.PREFETCH.settle()
+    app = _page()
+    stops = sent[-1]["stops"]
+    assert [stop["epsilon"] for stop in stops] == list(EPSILON_STOPS)
+    assert all(stop["known"] for stop in stops)
+    assert stops[sent[-1]["here"]]["epsilon"] == 1.0
+    other = next(stop for stop in stops if stop["epsilon"] == 0.5)
+    found = rehearsal_of(
+        RehearsalSetup(ROWS, SETUP.request.but(epsilon=0.5), DEFAULT_LEARNER, 0)
+    ).result(120)
+    assert found.private is not None
+    assert other["error"] == found.error
+    assert np.allclose(np.array(other["shapes"])[:, :2], found.private.means, rtol=1e-4)
+    factor = found.private.cholesky
+    assert np.allclose(np.array(other["shapes"])[:, 2:], factor[:, [0, 1, 1], [0, 0, 1]], rtol=1e-3)
+    assert f"{stops[sent[-1]['here']]['error']:.3f}" in _band(app)
 
 
 def test_a_release_takes_the_place_of_its_rehearsal_until_a_slider_moves() -> None:
@@ -257,11 +283,11 @@ def test_a_release_takes_the_place_of_its_rehearsal_until_a_slider_moves() -> No
     app.run()
     # the same seed: the rehearsal foretold it
     assert _private(app) == rehearsed
-    assert _band(app).startswith("Released Seeded noise, ε = 1 spent")
+    assert _band(app).startswith("Useful Seeded noise, ε = 1 spent")
     app.select_slider(key="epsilon").set_value(3.0).run()
-    assert _band(_settled(app)).startswith("Would be released Rehearsal")
+    assert _band(_settled(app)).startswith("Useful Rehearsal")
     app.segmented_control(key="on_screen").set_value("Your last release").run()
-    assert _band(app).startswith("Released Seeded noise, ε = 1 spent")
+    assert _band(app).startswith("Useful Seeded noise, ε = 1 spent")
 
 
 def test_a_measured_sample_is_compared_with_the_fit_without_privacy() -> None:
@@ -291,6 +317,6 @@ def test_a_chip_sets_the_details_and_is_marked_by_them() -> None:
 
 
 def test_the_next_stops_of_the_slider_are_its_neighbours() -> None:
-    assert rehearsal.neighbours(1.0) == [0.8, 1.2]
+    assert rehearsal.neighbours(1.0) == [1.2, 0.8]
     assert rehearsal.neighbours(EPSILON_STOPS[0]) == [EPSILON_STOPS[1]]
     assert rehearsal.neighbours(0.123) == []

@@ -9,17 +9,26 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.theorem import cloud as cloud_module
-from privgmm.dashboard.theorem.board import START, UNIT_GAUSSIAN, ZOOMS, Pair
 from privgmm.dashboard.theorem.cloud import chosen_dot, exaggeration
-from privgmm.dashboard.theorem.drag import REACH, WIDEST_SPREAD, PlaneGaussian, read_pair
-from privgmm.dashboard.theorem.overlap import chance_of_best_guess, clearest_shadow
+from privgmm.dashboard.theorem.drag import read_pair
 from privgmm.dashboard.theorem.page import bounds_table
 from privgmm.distances.bounds import TVBounds, best_constants, theorem_1_8
 from privgmm.distances.gaussian_pairs import PairCloud, random_pairs
 from privgmm.distances.total_variation import gaussian_tv
 from privgmm.figures.theory import LOWEST
+from privgmm.teaching.format import number_in_words
+from privgmm.teaching.pairs import (
+    REACH,
+    START,
+    UNIT_GAUSSIAN,
+    WIDEST_SPREAD,
+    ZOOMS,
+    Pair,
+    PlaneGaussian,
+    chance_of_best_guess,
+    clearest_shadow,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,10 +7,11 @@ import streamlit as st
 
 from privgmm.audit.guessing import Attack
 from privgmm.budget import percent_at_most
-from privgmm.dashboard.audit import game, neighbours
 from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.figures.guessing import tradeoff_figure
 from privgmm.privacy.guessing import Tradeoff
+from privgmm.teaching import neighbours
+from privgmm.teaching.game import duel_of
 
 __all__ = ["attacks", "show_tradeoff"]
 
@@ -30,7 +31,7 @@ def attacks(epsilon: float) -> dict[str, tuple[Attack, ...]]:
     rng = np.random.default_rng(17)
     found = {}
     for kind, name in _NAMES.items():
-        duel = game.duel_of(epsilon, kind)
+        duel = duel_of(epsilon, kind)
         # about the mu of a Gaussian mechanism whose best guess succeeds as often
         size = max(5 * (duel.best_success - 0.5), 1e-3)
         odds = [size * spread for spread in _SPREADS]

@@ -6,7 +6,6 @@ import numpy as np
 import streamlit as st
 
 from privgmm.audit.endtoend import changed_fits
-from privgmm.dashboard.audit import neighbours
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
 from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.distances.parameters import dist_gmm
@@ -16,6 +15,7 @@ from privgmm.mixture import Mixture
 from privgmm.releases import Outcome
 from privgmm.results import Release
 from privgmm.stages.agreement.stage import Agreement, AgreementView
+from privgmm.teaching import neighbours
 
 __all__ = ["FLIP_WRITERS", "flip_row"]
 

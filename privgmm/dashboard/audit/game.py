@@ -1,194 +1,41 @@
 """The section Guess: predict, guess from which data set a release was made, see the score.
 
-It is played against the code that releases, with its noise or, broken on purpose, without. All
-people in it are generated. The best strategy plays the same rounds, and many more on request.
+The game itself is in `privgmm.teaching.game`; its best strategy plays many more rounds on request.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
 
-from privgmm.arrays import Array
-from privgmm.audit.guessing import Duel, Score, Silence, at_worst_count, duel_between
+from privgmm.audit.guessing import Score
 from privgmm.budget import percent_at_most
-from privgmm.dashboard.audit import neighbours
-from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.lessons import Writer, scene_line
 from privgmm.dashboard.shared.refresh import result_or_notice
-from privgmm.errors import PrivGMMError
 from privgmm.figures.guessing import evidence_figure, round_figure, score_figure
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
-from privgmm.releases import Outcome
-from privgmm.results import Release
-from privgmm.stages.agreement.lifted_space import Anchored
-from privgmm.stages.agreement.stage import AgreementView, AveragedAgreement
+from privgmm.teaching import neighbours
+from privgmm.teaching.format import number_in_words
+from privgmm.teaching.game import (
+    ABOUT,
+    DISTANCES,
+    PREDICTIONS,
+    ROW,
+    Game,
+    GameTable,
+    Match,
+    game_table,
+)
 
-__all__ = ["GAME_WRITERS", "PREDICTIONS", "Game", "Match", "choose_game", "duel_of", "play_game"]
+__all__ = ["GAME_WRITERS", "choose_game", "play_game"]
 
 _ROUNDS = 100_000
 """Rounds of the best strategy: its 95 % interval then spans at most 0.6 percentage points."""
-_DRAWS = 400
-"""Draws in each histogram of what might be published."""
-_ROW = 5
-"""Position of the person who differs, from 0: any person who is in a block would do."""
-_DISTANCES = {"ordinary": 1.5, "outlier": 1e6, "worst case": 0.0}
-"""How far the person moves, in units of the data; a component's spread is about 1."""
 _NOISE = ("on", "off")
-PREDICTIONS = ("about 5", "about 7", "all 10")
 GAME_WRITERS: dict[str, Writer] = {"noise": str, "person": str}
-_ABOUT = {
-    "ordinary": "A and B hold the same people except for **one person**: in B they lie a small "
-    "step to the side.",
-    "outlier": "A and B hold the same people except for **one person**: in A they are like "
-    "everybody else, in B they lie **a million away** from all others.",
-    "worst case": "A and B differ as much as the proof allows any two neighbours to differ. No "
-    "real data needs to look like this.",
-}
-
-
-class Game(NamedTuple):
-    """A choice of game: who differs, and whether the release has its noise."""
-
-    person: str
-    noise: bool
-
-
-@dataclasses.dataclass
-class Match:
-    """The state of play for one choice of ε and of game."""
-
-    prediction: str | None = None
-    you: Score = dataclasses.field(default_factory=lambda: Score(0, 0))
-    rival: Score = dataclasses.field(default_factory=lambda: Score(0, 0))
-    best: Score = dataclasses.field(default_factory=lambda: Score(0, 0))
-    from_a: bool = True
-    seen: Array | None = None
-    deals: int = 0
-    said_a: bool | None = None
-    report: str = ""
-
-
-class _Magnified(NamedTuple):
-    """The published number in which A and B differ most.
-
-    Parameters
-    ----------
-    component : int
-        From left to right.
-    part : int
-        Of `_numbers`: the centre in each column, then the width in each.
-    of_a, of_b : float
-        What each publishes without noise.
-    draws_a, draws_b : array (draws,)
-        What each might publish with noise; empty if not both can release.
-    """
-
-    component: int
-    part: int
-    of_a: float
-    of_b: float
-    draws_a: Array
-    draws_b: Array
-
-    @property
-    def name(self) -> str:
-        """Name of the number."""
-        what, column = divmod(self.part, neighbours.data().n_features)
-        side = ("left", "right")[self.component]
-        return f"{('centre', 'width')[what]} of the {side} cluster, x{column + 1}"
-
-    def read(self, mixture: Mixture) -> float:
-        """Read the number off a mixture."""
-        return float(_numbers(mixture)[self.component, self.part])
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Table:
-    """Both sides of a game: the duel, the mask's inputs, and its outputs without noise."""
-
-    duel: Duel
-    item_a: Anchored
-    item_b: Anchored
-    silent_a: Mixture
-    silent_b: Mixture
-    magnified: _Magnified
-
-    def differ(self) -> bool:
-        """Whether A and B publish different numbers without noise."""
-        return self.silent_a != self.silent_b
-
-
-def _numbers(mixture: Mixture) -> Array:
-    """List means and standard deviations (k, 2d) from left to right: releases are shuffled."""
-    order = np.argsort(mixture.means[:, 0])
-    widths = np.sqrt(np.einsum("kii->ki", mixture.covariances))
-    return np.concatenate([mixture.means, widths], axis=1)[order]
-
-
-@functools.lru_cache(maxsize=16)
-def _table(epsilon: float, person: str) -> _Table:
-    stage, first = neighbours.plan(epsilon).stage(AveragedAgreement), neighbours.outcome(epsilon)
-    item = _masked(first)
-    silent_a = _published(neighbours.outcome(epsilon, noise=False))
-    if person == "worst case":
-        other = item.farther(stage.gamma)
-        duel = at_worst_count(stage.space.gaussian_pair(item, other), stage.price().chances)
-        # no rows lead to this representative, so it is masked directly, without noise
-        silent_b = stage.space.mask(other, rng=Silence())
-    else:
-        second = neighbours.outcome(epsilon, _ROW, _DISTANCES[person])
-        duel, other = duel_between(first, second), _masked(second)
-        silent_b = _published(neighbours.outcome(epsilon, _ROW, _DISTANCES[person], noise=False))
-    return _Table(
-        duel, item, other, silent_a, silent_b, _magnify(duel, item, other, silent_a, silent_b)
-    )
-
-
-def _magnify(
-    duel: Duel, item_a: Anchored, item_b: Anchored, silent_a: Mixture, silent_b: Mixture
-) -> _Magnified:
-    of_a, of_b = _numbers(silent_a), _numbers(silent_b)
-    component, part = divmod(int(np.argmax(np.abs(of_a - of_b))), of_a.shape[1])
-    values = float(of_a[component, part]), float(of_b[component, part])
-    found = _Magnified(component, part, *values, np.empty(0), np.empty(0))
-    if duel.pair is None:
-        return found
-    # the same noise on both sides: what differs in the picture is due to the one person
-    drawn = [
-        np.array(
-            [
-                found.read(item_a.published(item_b, seen))
-                for seen in duel.pair.draw(np.full(_DRAWS, side), rng=np.random.default_rng(23))
-            ]
-        )
-        for side in (True, False)
-    ]
-    return found._replace(draws_a=drawn[0], draws_b=drawn[1])
-
-
-def duel_of(epsilon: float, person: str) -> Duel:
-    """Make the duel over neighbours of this kind."""
-    return _table(epsilon, person).duel
-
-
-def _masked(outcome: Outcome) -> Anchored:
-    """Return what went into the mask. CONFIDENTIAL."""
-    space = outcome.result.plan.stage(AveragedAgreement).space
-    view = outcome.curator.view(AgreementView)
-    return space.representative(view.fits, view.verdict.weights, view.verdict.reference)
-
-
-def _published(outcome: Outcome) -> Mixture:
-    if not isinstance(outcome.result, Release):
-        raise PrivGMMError("the generated rows were refused: there is nothing to guess from")
-    return outcome.result.mixture
 
 
 def _match(epsilon: float, game: Game) -> Match:
@@ -196,62 +43,20 @@ def _match(epsilon: float, game: Game) -> Match:
     return table.setdefault((epsilon, game), Match())
 
 
-def _deal(match: Match, duel: Duel, noise: bool) -> None:
-    """Toss the coin and draw what is seen; it stays until the guess."""
-    rng = np.random.default_rng()
-    match.from_a = bool(rng.random() < 0.5)
-    match.seen, match.said_a = None, None
-    match.deals += 1
-    passed = rng.random() < (duel.pass_a if match.from_a else duel.pass_b)
-    if noise and passed and duel.pair is not None:
-        match.seen = duel.pair.draw([match.from_a], rng=rng)[0]
-
-
-def _released(table: _Table, match: Match, noise: bool) -> Mixture | None:
-    """Return what is published in this round; None for ⊥."""
-    if not noise:
-        return table.silent_a if match.from_a else table.silent_b
-    return None if match.seen is None else table.item_a.published(table.item_b, match.seen)
-
-
-def _loss(duel: Duel, seen: Array | None) -> float:
-    """Compute ``ln P_A - ln P_B`` of what is seen."""
-    if seen is None or duel.pair is None:
-        return math.log1p(-duel.pass_a) - math.log1p(-duel.pass_b)
-    return math.log(duel.pass_a) - math.log(duel.pass_b) + float(duel.pair.loss(seen[None])[0])
-
-
 def _predict(epsilon: float, game: Game, prediction: str) -> None:
     _match(epsilon, game).prediction = prediction
 
 
 def _guess(epsilon: float, game: Game, said_a: bool) -> None:
-    match, table = _match(epsilon, game), _table(epsilon, game.person)
-    if match.said_a is not None:
-        return  # a second press of the key, before the rerun
-    match.said_a = said_a
-    was, right = "A" if match.from_a else "B", said_a == match.from_a
-    start = f"It was **{was}**: you were **{'right' if right else 'wrong'}**. "
-    match.you += Score(int(right), 1)
-    if game.noise:
-        loss = _loss(table.duel, match.seen)
-        match.rival += Score(int((loss > 0) == match.from_a), 1)
-        match.report = start + (
-            f"The best strategy said {'A' if loss > 0 else 'B'}, with odds of "
-            f"{math.exp(abs(loss)):.3f} to 1."
-        )
-    else:
-        seen = _released(table, match, noise=False)
-        match.rival += Score(int((seen == table.silent_a) == match.from_a), 1)
-        match.report = start + f"What was published is exactly what {was} gives, to the last digit."
+    _match(epsilon, game).guess(game_table(epsilon, game.person), game.noise, said_a)
 
 
 def _next(epsilon: float, game: Game) -> None:
-    _deal(_match(epsilon, game), _table(epsilon, game.person).duel, game.noise)
+    _match(epsilon, game).deal(game_table(epsilon, game.person).duel, game.noise)
 
 
 def _play(epsilon: float, game: Game) -> None:
-    match, table = _match(epsilon, game), _table(epsilon, game.person)
+    match, table = _match(epsilon, game), game_table(epsilon, game.person)
     rng = np.random.default_rng()
     if game.noise:
         match.best += table.duel.play(_ROUNDS, rng=rng)
@@ -277,7 +82,7 @@ def choose_game() -> Game:
     )
     person = row.segmented_control(
         "The person who differs",
-        list(_DISTANCES),
+        list(DISTANCES),
         default="outlier",
         required=True,
         key="person",
@@ -292,14 +97,14 @@ def play_game(epsilon: float, game: Game) -> None:
     scene_line(f"Noise: {'on' if game.noise else 'off'}. The person who differs: {game.person}.")
     saying = f"Releasing from A and from B at ε = {epsilon:g}…"
     table = result_or_notice(
-        ("table", epsilon, game.person), lambda: _table(epsilon, game.person), saying
+        ("table", epsilon, game.person), lambda: game_table(epsilon, game.person), saying
     )
     if table is None:
         return
     match, plan = _match(epsilon, game), neighbours.plan(epsilon)
     if not match.deals:
-        _deal(match, table.duel, game.noise)
-    released = _released(table, match, game.noise)
+        match.deal(table.duel, game.noise)
+    released = match.released(table, game.noise)
     with st.container(key="split"):
         side, picture = st.columns([1, 1.3], gap="medium")
     with side:
@@ -309,7 +114,7 @@ def play_game(epsilon: float, game: Game) -> None:
                 "that you upload can be released like this.",
                 icon=":material/heart_broken:",
             )
-        st.markdown(f"{_ABOUT[game.person]} A coin chose A or B, and one release was made from it.")
+        st.markdown(f"{ABOUT[game.person]} A coin chose A or B, and one release was made from it.")
         if match.prediction is None:
             _ask_for_prediction(epsilon, game)
         else:
@@ -384,7 +189,7 @@ def _play_round(epsilon: float, game: Game, match: Match) -> None:
         )
 
 
-def _show_evidence(table: _Table, match: Match, released: Mixture | None, noise: bool) -> None:
+def _show_evidence(table: GameTable, match: Match, released: Mixture | None, noise: bool) -> None:
     """Draw one published number, magnified, with what A and B give."""
     near = table.magnified
     shown = None if released is None else near.read(released)
@@ -427,7 +232,7 @@ def _show_evidence(table: _Table, match: Match, released: Mixture | None, noise:
 
 def _show_round(released: Mixture | None, person: str) -> None:
     rows = neighbours.data().rows
-    row_a, row_b = rows[_ROW], neighbours.moved_row(_ROW, _DISTANCES[person])
+    row_a, row_b = rows[ROW], neighbours.moved_row(ROW, DISTANCES[person])
     if released is None:
         st.info("In this round the answer was ⊥: refused.", icon=":material/shield:")
     alone = person == "worst case"
@@ -436,7 +241,7 @@ def _show_round(released: Mixture | None, person: str) -> None:
         key="round",
         config={"displaylogo": False, "scrollZoom": False},
         alt="The people that both data sets share, and the mixture released in this round."
-        + ("" if alone else f" The person who differs lies {_DISTANCES[person]:,.1f} away in B."),
+        + ("" if alone else f" The person who differs lies {DISTANCES[person]:,.1f} away in B."),
     )
     st.caption(
         ":material/science: All people are generated. Only the release would be public. You see "
@@ -444,7 +249,7 @@ def _show_round(released: Mixture | None, person: str) -> None:
     )
 
 
-def _show_limits(table: _Table, plan: Plan, noise: bool) -> None:
+def _show_limits(table: GameTable, plan: Plan, noise: bool) -> None:
     stated = percent_at_most(plan.spent().guess_ceiling)
     st.metric(
         "Proved ceiling",

@@ -7,11 +7,11 @@ import streamlit as st
 
 from privgmm.arrays import Array
 from privgmm.audit.privacy_loss import MeasuredDelta, measured_delta, whole_losses
-from privgmm.dashboard.audit import neighbours
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line
 from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.figures.guessing import delta_figure
 from privgmm.stages.agreement.stage import AveragedAgreement
+from privgmm.teaching import neighbours
 
 __all__ = ["LOSS_WRITERS", "measure_losses", "measurement"]
 

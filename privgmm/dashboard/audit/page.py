@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from privgmm.dashboard.audit import curve, flip, game, losses, neighbours
+from privgmm.dashboard.audit import curve, flip, game, losses
 from privgmm.dashboard.audit.adversaries import show_adversaries
-from privgmm.dashboard.shared.format import problem_in_words
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, scene_line, show_link, written
 from privgmm.dashboard.shared.refresh import refreshing_page
 from privgmm.dashboard.shared.sliders import choose_epsilon
 from privgmm.errors import PrivGMMError
+from privgmm.teaching import neighbours
+from privgmm.teaching.format import problem_in_words
 
 __all__ = ["page"]
 

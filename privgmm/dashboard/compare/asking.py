@@ -14,8 +14,6 @@ import streamlit as st
 from privgmm.baselines.comparison import LearningProblem
 from privgmm.budget import Budget
 from privgmm.dashboard.explore.data_panel import MIXTURE_KINDS
-from privgmm.dashboard.shared.answers import ROW_COUNTS
-from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.layout import slider_ends
 from privgmm.dashboard.shared.lessons import LINKED, Writer, plainly
 from privgmm.dashboard.shared.sliders import choose_delta, choose_epsilon
@@ -23,6 +21,8 @@ from privgmm.data.generators import GENERATORS
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import GeneratedRows
+from privgmm.teaching.format import number_in_words
+from privgmm.teaching.rehearsal import ROW_COUNTS
 
 __all__ = [
     "CHANGE_PRESETS",

@@ -29,6 +29,7 @@ from privgmm.dashboard.compare.asking import (
     comparison_in_words,
 )
 from privgmm.dashboard.compare.runs import (
+    FEWEST_SEEDS,
     SEEDS,
     Comparison,
     Place,
@@ -39,7 +40,6 @@ from privgmm.dashboard.compare.runs import (
     places_along_epsilon,
     places_along_rows,
 )
-from privgmm.dashboard.shared.format import count_in_words, number_in_words, problem_in_words
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     LINKED,
@@ -52,6 +52,7 @@ from privgmm.dashboard.shared.lessons import (
 from privgmm.dashboard.shared.refresh import refresh_part, refreshing_page, rerun, wait_briefly
 from privgmm.errors import InvalidInput
 from privgmm.figures.compare import ErrorCurve, ErrorPoint, comparison_alt_text, comparison_figure
+from privgmm.teaching.format import count_in_words, number_in_words, problem_in_words
 
 __all__ = ["MEASURES", "ErrorMeasure", "error_curve_of", "errors_of", "page", "verdict"]
 
@@ -312,19 +313,22 @@ def verdict(standings: Sequence[ContenderErrors]) -> str:
 
 def _headline(asked: ComparisonQuestion, found: Comparison, measure: ErrorMeasure) -> None:
     place = place_asked(asked)
-    standings = [errors_of(found, place, one, measure) for one in contenders()]
+    runs = len(found.results.get(place, ()))
     with st.container(key="verdict"):
-        if not found.done:
+        if runs < FEWEST_SEEDS:
             st.info(
-                "Every learner gets its first rows… this takes a few seconds.",
+                f"{runs} of the first {FEWEST_SEEDS} runs are in. A headline needs {FEWEST_SEEDS}.",
                 icon=":material/hourglass_top:",
             )
             return
-        words = verdict(standings)
+        words = verdict([errors_of(found, place, one, measure) for one in contenders()])
         if words:
             change = change_in_words(asked)
             setting = f"At ε = {place.epsilon:g} and {place.n_rows:,} rows"
-            st.markdown(f"{setting}{f', {change}' if change else ''}: {words}")
+            st.markdown(
+                f"{setting}{f', {change}' if change else ''}: {words} "
+                f"(Medians of {runs} runs each.)"
+            )
 
 
 def error_curve_of(

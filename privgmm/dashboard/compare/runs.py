@@ -16,10 +16,11 @@ from typing import NamedTuple
 from privgmm.baselines.comparison import LearningProblem, Result, contenders, run
 from privgmm.budget import Budget
 from privgmm.dashboard.compare.asking import MOST_ROWS, ComparisonQuestion
-from privgmm.dashboard.shared.background import WorkerPool, is_known
+from privgmm.teaching.background import WorkerPool, is_known
 
 __all__ = [
     "COMPARISON_POOL",
+    "FEWEST_SEEDS",
     "SEEDS",
     "TRIED_EPSILONS",
     "TRIED_ROWS",
@@ -36,6 +37,8 @@ __all__ = [
 
 SEEDS = 5
 """Runs per place: the rows and the noise differ."""
+FEWEST_SEEDS = 3
+"""Runs before a headline: of fewer, a single lucky one decides. By convention."""
 TRIED_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 TRIED_ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
 """Places on both curves besides the one asked for, evenly on a log scale."""
@@ -127,7 +130,10 @@ def trials(asked: ComparisonQuestion) -> tuple[Trial, ...]:
     places = sorted(
         {*places_along_epsilon(asked), *places_along_rows(asked)}, key=lambda p: (apart(p), p)
     )
-    return tuple(Trial(place, seed) for seed in range(SEEDS) for place in places)
+    # a first picture; enough for a headline; then all curves, seed by seed
+    first = [Trial(centre, seed) for seed in range(FEWEST_SEEDS)]
+    every = [Trial(place, seed) for seed in range(SEEDS) for place in places]
+    return tuple(dict.fromkeys([*first, *every]))
 
 
 def _run_trial(problem: LearningProblem, trial: Trial, delta: float) -> TrialResults:
@@ -148,13 +154,14 @@ def _ask(problem: LearningProblem, trial: Trial, delta: float) -> Future[TrialRe
 
 
 def _groups(wanted: Sequence[Trial]) -> Iterator[Sequence[Trial]]:
-    """Yield the place asked for by itself, then a few trials at a time.
+    """Yield the first picture, then what the headline needs, then a few trials at a time.
 
     A pool serves the newest question first: the next group is not asked before this one is done, or
     the first question would come last.
     """
     yield wanted[:1]
-    for start in range(1, len(wanted), _AT_ONCE):
+    yield wanted[1:FEWEST_SEEDS]
+    for start in range(FEWEST_SEEDS, len(wanted), _AT_ONCE):
         yield wanted[start : start + _AT_ONCE]
 
 

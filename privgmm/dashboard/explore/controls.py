@@ -1,31 +1,38 @@
-"""The settings of a release: epsilon and components at hand, the others one click away."""
+"""The settings of a release: the four knobs and the components at hand, the others a click away."""
 
 from __future__ import annotations
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from privgmm.dashboard.shared.format import method_title
+from privgmm.dashboard.explore.knobs import Knobs, choose_knobs
+from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.dashboard.shared.lessons import LINKED
-from privgmm.dashboard.shared.sliders import choose_alpha, choose_delta, choose_epsilon
+from privgmm.dashboard.shared.sliders import choose_epsilon
 from privgmm.dashboard.shared.state import Settings
-from privgmm.data.datasets import Dataset
 from privgmm.learners.registry import LEARNERS, OFFERED
 from privgmm.methods import registry
-from privgmm.methods.request import DEFAULT_METHOD, FEWEST_BLOCKS, PlanRequest
+from privgmm.methods.request import DEFAULT_METHOD, PlanRequest
 from privgmm.stages.sketch.choice import MOST_OFFERED
+from privgmm.teaching.format import method_title
 
-__all__ = ["choose_settings", "show_misfit"]
+__all__ = ["FIRST_EPSILON", "choose_settings", "show_misfit"]
+
+FIRST_EPSILON = 0.4
+"""The epsilon to open with: there the cost of privacy is seen at first sight, and fades when the
+slider is dragged."""
 
 
-def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerator) -> Settings:
-    """Show the controls in their two places; return the settings.
+def choose_settings(
+    chosen: ChosenData, basics: DeltaGenerator, more: DeltaGenerator
+) -> tuple[Settings, Knobs]:
+    """Show the controls in their two places; return the settings, and the knobs.
 
     Parameters
     ----------
-    dataset : Dataset
+    chosen : ChosenData
     basics : container
-        For epsilon and the number of components.
+        For epsilon, the other knobs and the number of components.
     more : container
         For everything else.
 
@@ -34,6 +41,7 @@ def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerat
     InvalidInput
         If the settings contradict each other or the number of rows.
     """
+    dataset = chosen.dataset
     with more:
         name = st.selectbox(
             "Method",
@@ -49,26 +57,28 @@ def choose_settings(dataset: Dataset, basics: DeltaGenerator, more: DeltaGenerat
         method = registry.get(name)
         is_open = _leaves_components_open(offered=method.publishes_sketch)
     with basics:
-        epsilon = choose_epsilon("epsilon")
+        epsilon = choose_epsilon("epsilon", value=FIRST_EPSILON)
+        knobs = choose_knobs()
         k = _choose_components(is_open=is_open)
     with more:
-        delta = choose_delta("delta")
-        automatic = _choose_automatic()
-        alpha, n_blocks = (None, None) if automatic else _choose_accuracy()
         learner = _choose_learner()
         seed = _choose_noise()
     request = PlanRequest(
         n_components=k,
         choose_components=is_open,
         n_features=dataset.n_features,
-        n_rows=dataset.n_rows,
+        n_rows=chosen.n_units,
+        unit=chosen.unit,
         epsilon=epsilon,
-        delta=delta,
+        delta=knobs.delta,
         method=method.name,
-        alpha=alpha,
-        n_blocks=n_blocks,
+        # without alpha: no plan depends on it, and one rehearsal answers for all of them
+        n_blocks=knobs.n_blocks,
     )
-    return Settings(dataset.fingerprint, dataset.name, request, seed, learner)
+    settings = Settings(
+        dataset.fingerprint, dataset.name, request, seed, learner, alpha=knobs.alpha
+    )
+    return settings, knobs
 
 
 def _leaves_components_open(*, offered: bool) -> bool:
@@ -95,15 +105,17 @@ def _choose_components(*, is_open: bool) -> int:
             help="How many components are tried. Many of them in many columns take their time.",
         )
     else:
-        k = st.number_input(
-            "Groups to find",
-            1,
-            8,
-            2,
-            key="k",
-            **LINKED,
-            help="Components of the mixture: k, the paper's letter",
-        )
+        with st.container(horizontal=True, vertical_alignment="center", key="line_k"):
+            st.markdown("Groups to find")
+            k = st.number_input(
+                "Groups to find",
+                1,
+                8,
+                2,
+                key="k",
+                **LINKED,
+                label_visibility="collapsed",
+            )
     return int(k)
 
 
@@ -165,32 +177,3 @@ def _choose_noise() -> int | None:
         return None
     seed = st.number_input("Seed of the noise", 0, 10**9, 0, key="noise_seed", **LINKED)
     return int(seed)
-
-
-def _choose_automatic() -> bool:
-    return st.toggle(
-        "Choose α and t for me",
-        value=True,
-        key="auto",
-        **LINKED,
-        help="The plan with the least expected error, computed from the number of rows alone",
-    )
-
-
-def _choose_accuracy() -> tuple[float, int | None]:
-    """Let the visitor choose alpha and the blocks; None leaves blocks to the method."""
-    alpha = choose_alpha(
-        "alpha", remark="A smaller one needs more rows. **Noise cloud** under the picture shows it."
-    )
-    blocks = st.number_input(
-        "Blocks t",
-        FEWEST_BLOCKS,
-        100_000,
-        None,
-        key="t",
-        **LINKED,
-        placeholder="chosen for you",
-        help="The rows are dealt into t blocks, and each is fitted on its own. **Block fits** "
-        "under the picture shows it: more blocks have fewer rows each, and their fits spread.",
-    )
-    return alpha, None if blocks is None else int(blocks)

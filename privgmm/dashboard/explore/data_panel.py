@@ -8,13 +8,13 @@ from __future__ import annotations
 import streamlit as st
 
 from privgmm.dashboard.explore.upload import choose_upload
-from privgmm.dashboard.shared.answers import ROW_COUNTS
-from privgmm.dashboard.shared.chosen_data import ChosenData, load_demo
-from privgmm.dashboard.shared.format import problem_in_words
+from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.dashboard.shared.lessons import LINKED
 from privgmm.data.datasets import GENERATORS, sample_names
 from privgmm.errors import InvalidInput
 from privgmm.records.notebook import GeneratedRows, SampleRows
+from privgmm.teaching.format import problem_in_words
+from privgmm.teaching.rehearsal import ROW_COUNTS, load_demo
 
 __all__ = [
     "GENERATE",
@@ -49,12 +49,12 @@ _CHIPS: dict[str, dict[str, str | int]] = {
 
 _DEFAULTS: dict[str, str | int] = {
     "source": GENERATE,
-    "kind": "well_separated",
+    "kind": "overlapping",
     "true_k": 2,
     "d": 2,
     "sample": sample_names()[0],
 }
-"""Values of the widgets before anything is chosen."""
+"""Values of the widgets before anything is chosen: privacy is seen best where groups overlap."""
 
 
 def choose_chip() -> None:
@@ -148,6 +148,7 @@ def _generate() -> ChosenData:
     kind = st.selectbox(
         "Kind of mixture",
         [*GENERATORS, _CHOSEN],
+        index=list(GENERATORS).index(str(_DEFAULTS["kind"])),
         format_func=lambda name: MIXTURE_KINDS.get(name, name),
         key="kind",
         **LINKED,

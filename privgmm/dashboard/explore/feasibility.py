@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from privgmm.dashboard.shared.answers import (
-    ROW_COUNTS,
     Outlook,
     Remedies,
     answer_to,
@@ -26,13 +25,6 @@ from privgmm.dashboard.shared.answers import (
     remedies_for,
     rows_to_release,
 )
-from privgmm.dashboard.shared.background import is_known, still_open
-from privgmm.dashboard.shared.format import (
-    count_in_words,
-    method_title,
-    problem_in_words,
-    spreads_apart,
-)
 from privgmm.dashboard.shared.refresh import wait_briefly
 from privgmm.dashboard.shared.state import Settings
 from privgmm.data.datasets import Dataset, separation_of
@@ -41,9 +33,18 @@ from privgmm.methods.method import PASS
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import Answer
 from privgmm.methods.request import PlanRequest
+from privgmm.methods.usefulness import USUAL_ALPHA, Usefulness
 from privgmm.stages.agreement.stage import Agreement
+from privgmm.teaching.background import is_known, still_open
+from privgmm.teaching.format import (
+    count_in_words,
+    method_title,
+    problem_in_words,
+    spreads_apart,
+)
+from privgmm.teaching.rehearsal import ROW_COUNTS
 
-__all__ = ["Feasibility", "feasibility_of", "show_chance", "show_plan", "show_remedies"]
+__all__ = ["Feasibility", "about", "feasibility_of", "show_chance", "show_plan", "show_remedies"]
 
 _HOPE = 0.05
 """By convention: a lower chance gets a red light."""
@@ -78,6 +79,8 @@ class Feasibility:
     remedies : Remedies or None
     pending : sequence of Future
         Answers still to come.
+    alpha : float
+        Accuracy asked for.
     """
 
     request: PlanRequest
@@ -87,6 +90,12 @@ class Feasibility:
     outlook: Outlook | None
     remedies: Remedies | None
     pending: Sequence[Future[Any]]
+    alpha: float = USUAL_ALPHA
+
+    @property
+    def usefulness(self) -> Usefulness | None:
+        """What to expect of a release; None while it is not known."""
+        return None if self.outlook is None else self.outlook.usefulness(self.alpha)
 
     @property
     def plan(self) -> Plan | None:
@@ -117,7 +126,7 @@ class Feasibility:
         what = "this plan needs" if blocks is None else f"{blocks:,} blocks need"
         return (
             f"{what} at least {plan.least_units:,} rows, and there are {n:,}. Take fewer blocks, "
-            "or let α and t be chosen for you"
+            "or let t be chosen for you"
         )
 
 
@@ -135,7 +144,9 @@ def feasibility_of(
     needed, hopeless = _known(counted)
     outlook, _ = _known(foreseen)
     asked: list[Future[Any]] = [planned, counted, foreseen]
-    first = Feasibility(request, answer, problem, needed, outlook, None, still_open(asked))
+    first = Feasibility(
+        request, answer, problem, needed, outlook, None, still_open(asked), settings.alpha
+    )
     if first.enough is not False or (hopeless and not problem):
         return first
     helping = remedies_for(request)
@@ -161,21 +172,26 @@ def show_chance(known: Feasibility, dataset: Dataset) -> None:
         if known.chance is None:
             st.markdown(":gray[:material/hourglass_top:] Computing the chance of a release…")
             return
-        if known.enough:
-            light = ":green[:material/check_circle:]"
-        elif known.chance >= _HOPE:
-            light = ":orange[:material/help:]"
-        else:
-            light = ":red[:material/cancel:]"
-        said = _about(known.chance) if not known.blocked else "none"
+        light = _light(known)
+        said = about(known.chance) if not known.blocked else "none"
         st.markdown(f"{light} **Chance of a release: {said}**")
         st.caption(_in_short(known, dataset))
 
 
-def _about(chance: float) -> str:
+def _light(known: Feasibility) -> str:
+    """Choose the light: only what is expected to be useful is green."""
+    found = known.usefulness
+    if known.chance is None or known.chance < _HOPE:
+        return ":red[:material/cancel:]"
+    if found is not None and found.is_useful:
+        return ":green[:material/check_circle:]"
+    return ":orange[:material/help:]"
+
+
+def about(chance: float) -> str:
     """Write a forecast, which is never certain nor exact to a fraction of one per cent.
 
-    >>> _about(1.0), _about(0.734), _about(0.0)
+    >>> about(1.0), about(0.734), about(0.0)
     ('over 99%', '73%', 'under 1%')
     """
     return "over 99%" if chance > 0.99 else "under 1%" if chance < 0.01 else f"{chance:.0%}"
@@ -189,7 +205,10 @@ def _in_short(known: Feasibility, dataset: Dataset) -> str:
     elif math.isinf(known.needed):
         words = "No number of rows will do."
     else:
-        words = f"Needs about {count_in_words(known.needed)} rows; {have}."
+        words = f"An answer needs about {count_in_words(known.needed)} rows; {have}."
+    found = known.usefulness
+    if found is not None and found.expected_error is not None and found.chance > 0:
+        words += f" Expected error {found.expected_error.value:.2g}; α = {known.alpha:g}."
     truth, stages = dataset.truth, () if known.plan is None else known.plan.stages
     for stage in stages:
         if not isinstance(stage, Agreement) or stage.n_components == 1 or stage.separation == 0:
@@ -257,7 +276,7 @@ def _show_fixes(known: Feasibility, *, generated: bool) -> None:
         name = known.remedies.method
         same = name == known.request.method
         label = "Let the method choose" if same else f"Use {method_title(name)}"
-        plain = {"method": name, "auto": True}
+        plain = {"method": name, "t": None}
         fixes.append(_Fix("method", label, _AUTO, plain))
     if fixes:
         buttons = st.container(horizontal=True, key="remedies")
@@ -266,10 +285,10 @@ def _show_fixes(known: Feasibility, *, generated: bool) -> None:
                 fix.label, key=f"fix_{fix.name}", icon=fix.icon, on_click=_set, args=(fix.values,)
             )
     if known.problem and known.request.automatic:
-        st.caption("Or set α and t yourself (under More) to try anyway.")
+        st.caption("Or set t yourself to try anyway.")
     elif not fixes and not known.pending:
         st.caption(
-            "No single change helps: combine more rows, a larger ε or fewer groups, let α and t be "
+            "No single change helps: combine more rows, a larger ε or fewer groups, let t be "
             "chosen for you, or try another method."
         )
 

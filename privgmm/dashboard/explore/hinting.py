@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from privgmm.dashboard.shared.background import Job
-from privgmm.dashboard.shared.format import escaped
 from privgmm.errors import PrivGMMError
 from privgmm.releases import Outcome
+from privgmm.teaching.background import Job
+from privgmm.teaching.format import escaped
 
 __all__ = ["show_hint"]
 

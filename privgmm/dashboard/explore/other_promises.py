@@ -3,64 +3,140 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 
+from privgmm.dashboard.explore.epsilon_curve import show_epsilon_curve
+from privgmm.dashboard.explore.picture import CLOUD, TIMES_TEN, chosen_axes, layers
 from privgmm.dashboard.explore.rehearsal import (
     CLOUD_SEEDS,
-    CURVE_EPSILONS,
     PROMISES,
-    Rehearsal,
-    RehearsalSetup,
     neighbours,
     prefetched,
 )
-from privgmm.dashboard.shared.answers import EPSILON_STOPS
-from privgmm.dashboard.shared.background import is_known, still_open
-from privgmm.dashboard.shared.chosen_data import load_demo
+from privgmm.dashboard.shared.lessons import current_lesson
 from privgmm.data.datasets import Dataset
-from privgmm.figures.promises import TriedEpsilon, error_curve, promises_figure
+from privgmm.figures.promises import TriedEpsilon, promises_figure
+from privgmm.teaching.background import is_known, still_open
+from privgmm.teaching.rehearsal import EPSILON_STOPS, Rehearsal, RehearsalSetup, load_demo
 
-__all__ = ["noise_cloud", "rehearse_stops", "show_other_promises"]
+__all__ = ["Stops", "noise_cloud", "show_promises"]
 
+_SLIDER = "epsilon"
 _FIRST_FEW = 3
 """Rehearsals of the cloud that are shown before all are known, by convention."""
 
 
 def noise_cloud(setup: RehearsalSetup) -> tuple[list[Rehearsal], list[Future[Any]]]:
     """Return rehearsals with other noise that are known, and those worth waiting for."""
-    answers = prefetched(setup.seeded(setup.seed + seed) for seed in CLOUD_SEEDS)
+    answers = _with_other_noise(setup, CLOUD_SEEDS)
     known = [answer.result() for answer in answers if is_known(answer)]
     # two more pictures, of a few and of all, are enough
-    return known, still_open([answers[_FIRST_FEW], answers[-1]])
+    return known, still_open([answers[_FIRST_FEW - 1], answers[-1]])
 
 
-def _wanted(here: float) -> list[float]:
-    """List the epsilons shown below the picture, the most wanted first."""
-    return list(dict.fromkeys((*PROMISES, *neighbours(here), *CURVE_EPSILONS)))
+def _with_other_noise(setup: RehearsalSetup, seeds: Sequence[int]) -> list[Future[Rehearsal]]:
+    return prefetched(setup.seeded(setup.seed + seed) for seed in seeds)
 
 
-def rehearse_stops(setup: RehearsalSetup) -> None:
-    """Ask for all stops of the slider, so that its next position has an answer.
+def _clouds_at_hand(setup: RehearsalSetup) -> dict[float, list[Rehearsal]]:
+    """Return what is known of the clouds here and at the next stops; nothing waits for it."""
+    here = setup.request.epsilon
+    answers = {
+        epsilon: _with_other_noise(setup.at(epsilon), CLOUD_SEEDS[:_FIRST_FEW])
+        for epsilon in [*neighbours(here)[::-1], here]
+    }
+    return {
+        epsilon: [answer.result() for answer in asked if is_known(answer)]
+        for epsilon, asked in answers.items()
+    }
 
-    This comes before other questions of low priority: the newest is served first.
+
+def _all_stops(setup: RehearsalSetup) -> tuple[dict[float, Rehearsal], list[Future[Any]]]:
+    """Return the rehearsals at all stops of the slider that are known, and whom to wait for.
+
+    The small pictures and the next stops of the slider come first, then all others: the page reruns
+    twice, not twenty times.
     """
-    seen = _wanted(setup.request.epsilon)
-    prefetched(setup.at(epsilon) for epsilon in EPSILON_STOPS if epsilon not in seen)
+    here = setup.request.epsilon
+    wanted = dict.fromkeys((*PROMISES, *neighbours(here), *EPSILON_STOPS))
+    order = [epsilon for epsilon in wanted if epsilon != here]
+    answers = dict(zip(order, prefetched(setup.at(e) for e in order), strict=True))
+    known = {e: answer.result() for e, answer in answers.items() if is_known(answer)}
+    first = [epsilon for epsilon in (*PROMISES, *neighbours(here)) if epsilon != here]
+    return known, still_open([answers[first[-1]], answers[order[-1]]])
 
 
-def show_other_promises(rehearsal: Rehearsal, dataset: Dataset) -> list[Future[Any]]:
-    """Show the curve and the small pictures as far as known; return what to wait for."""
-    here = rehearsal.setup.request.epsilon
-    others = [rehearsal.setup.at(epsilon) for epsilon in _wanted(here) if epsilon != here]
-    answers = prefetched(others)
-    known = [rehearsal, *(answer.result() for answer in answers if is_known(answer))]
-    _draw(tuple(known), dataset, missing=len(others) + 1 - len(known))
-    # first the small pictures, then the whole curve: the page reruns twice, not ten times
-    return still_open([answers[len(PROMISES) - 1], answers[-1]])
+class Stops:
+    """The rehearsals at all stops of epsilon: the curve and the small pictures.
+
+    Parameters
+    ----------
+    setup : RehearsalSetup
+    found : Rehearsal or None
+        The one of these settings, if it is known.
+    alpha : float
+        Accuracy asked for.
+    dataset : Dataset
+        The rows rehearsed on.
+    moves_picture : bool
+        Whether the picture shows the rehearsal, so that it follows the hand.
+    """
+
+    def __init__(
+        self,
+        setup: RehearsalSetup,
+        found: Rehearsal | None,
+        alpha: float,
+        dataset: Dataset,
+        *,
+        moves_picture: bool = True,
+    ) -> None:
+        # what is asked last is served first: the clouds only come when all stops are known
+        self._ghosts = _clouds_at_hand(setup) if CLOUD in layers() and moves_picture else {}
+        others, self.pending = _all_stops(setup)
+        self._here, self._alpha = setup.request.epsilon, alpha
+        self._known = others if found is None else {self._here: found, **others}
+        self._measured = dataset.truth is None
+        plain = moves_picture and dataset.n_features > 1 and TIMES_TEN not in layers()
+        self._axes = chosen_axes(dataset) if plain else None
+
+    @property
+    def rehearsals(self) -> list[Rehearsal]:
+        """Those that are known, the one on screen first."""
+        return list(self._known.values())
+
+    def show_curve(self) -> None:
+        """Show the error against epsilon, as a control; a lesson hides it with epsilon."""
+        lesson = current_lesson()
+        if lesson is not None and _SLIDER not in lesson.visible:
+            return
+        show_epsilon_curve(
+            self._here,
+            self._known,
+            self._ghosts,
+            alpha=self._alpha,
+            axes=self._axes,
+            reference="the fit without privacy" if self._measured else "the truth",
+        )
+
+
+def show_promises(rehearsals: Sequence[Rehearsal], dataset: Dataset) -> None:
+    """Show the small pictures: the rehearsal on screen comes first."""
+    if not rehearsals:
+        return
+    missing = len(EPSILON_STOPS) - len({one.setup.request.epsilon for one in rehearsals})
+    with st.container(key="beside"):
+        st.markdown("**The same people, four promises**")
+        _show_promises(tuple(rehearsals), dataset)
+    st.caption(
+        (f":material/hourglass_top: {missing} more rehearsals to come. " if missing > 0 else "")
+        + "Rehearsals with the same rows and the same seed; nothing is spent."
+    )
 
 
 def _tried(known: tuple[Rehearsal, ...]) -> dict[float, TriedEpsilon]:
@@ -68,39 +144,6 @@ def _tried(known: tuple[Rehearsal, ...]) -> dict[float, TriedEpsilon]:
         one.setup.request.epsilon: TriedEpsilon(one.setup.request.epsilon, one.error, one.private)
         for one in known
     }
-
-
-@functools.lru_cache(maxsize=32)
-def _shared_curve(known: tuple[Rehearsal, ...]) -> go.Figure:
-    """Draw the curve with a dot at the first rehearsal, once for all visitors."""
-    return error_curve(
-        list(_tried(known).values()),
-        here=known[0].setup.request.epsilon,
-        nonprivate=known[0].nonprivate_error,
-        span=CURVE_EPSILONS,
-        height=250,
-    )
-
-
-def _draw(known: tuple[Rehearsal, ...], dataset: Dataset, *, missing: int) -> None:
-    tried = _tried(known)
-    left, right = st.container(key="beside").columns([1, 1.25], gap="medium")
-    with left:
-        st.markdown("**Error against ε**")
-        st.plotly_chart(
-            _shared_curve(known),
-            key="curve",
-            config={"displayModeBar": False},
-            alt=_in_words(tried, known[0]),
-        )
-    with right:
-        st.markdown("**The same people, four promises**")
-        _show_promises(known, dataset)
-    st.caption(
-        (f":material/hourglass_top: {missing} more to come. " if missing else "")
-        + "Rehearsals with the same rows and the same seed; nothing is spent. Error: dist\\_GMM to "
-        + ("the truth." if dataset.truth is not None else "the fit without privacy.")
-    )
 
 
 @functools.lru_cache(maxsize=32)
@@ -134,14 +177,3 @@ def _promise_in_words(one: TriedEpsilon | float) -> str:
     if not isinstance(one, TriedEpsilon):
         return f"ε = {one:g} (not known yet)"
     return f"ε = {one.epsilon:g}" + (" (refused)" if one.private is None else "")
-
-
-def _in_words(tried: dict[float, TriedEpsilon], rehearsal: Rehearsal) -> str:
-    """Describe the curve for those who do not see it."""
-    words = [
-        f"ε = {epsilon:g}: " + ("refused" if one.error is None else f"error {one.error:.3f}")
-        for epsilon, one in sorted(tried.items())
-    ]
-    if rehearsal.nonprivate_error is not None:
-        words.append(f"without privacy: error {rehearsal.nonprivate_error:.3f}")
-    return "Error against ε. " + "; ".join(words) + "."

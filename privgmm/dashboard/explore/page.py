@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from privgmm.budget import budget_warnings
+from privgmm.budget import Budget, budget_warnings
 from privgmm.dashboard.explore.controls import choose_settings, show_misfit
 from privgmm.dashboard.explore.data_panel import (
     GENERATE,
@@ -27,30 +27,26 @@ from privgmm.dashboard.explore.feasibility import (
     show_remedies,
 )
 from privgmm.dashboard.explore.hinting import show_hint
-from privgmm.dashboard.explore.other_promises import (
-    noise_cloud,
-    rehearse_stops,
-    show_other_promises,
+from privgmm.dashboard.explore.knobs import show_large_delta
+from privgmm.dashboard.explore.opening import begin_opening, open_with_release
+from privgmm.dashboard.explore.other_promises import Stops, noise_cloud, show_promises
+from privgmm.dashboard.explore.picture import (
+    BANDS,
+    CLOUD,
+    PictureContent,
+    layers,
+    show_picture,
 )
-from privgmm.dashboard.explore.picture import BANDS, CLOUD, PictureContent, layers, show_picture
 from privgmm.dashboard.explore.possible_releases import cloud_of, show_ghosts
-from privgmm.dashboard.explore.rehearsal import (
-    Rehearsal,
-    RehearsalSetup,
-    rehearsal_of,
-    setup_of,
-    some_blocks,
-)
+from privgmm.dashboard.explore.rehearsal import rehearsal_of, setup_of
 from privgmm.dashboard.explore.release_job import collect, running, show_note, show_running, start
 from privgmm.dashboard.explore.result import nonprivate_of, show_sharing, show_table, show_verdict
-from privgmm.dashboard.explore.verdict import of_rehearsal, of_release, show_band, waiting
+from privgmm.dashboard.explore.verdict import of_release, show_band
 from privgmm.dashboard.ledger.page import show_spent
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import account_of
-from privgmm.dashboard.shared.answers import fewest_rows
-from privgmm.dashboard.shared.background import is_known, still_open
+from privgmm.dashboard.shared.answers import blocks_of, fewest_rows
 from privgmm.dashboard.shared.chosen_data import ChosenData
-from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     Writer,
@@ -69,14 +65,21 @@ from privgmm.learners.registry import LEARNERS
 from privgmm.methods import registry
 from privgmm.records.notebook import GeneratedRows
 from privgmm.releases import Release
+from privgmm.teaching.background import is_known, still_open
+from privgmm.teaching.format import escaped, method_title, number_in_words, problem_in_words
+from privgmm.teaching.rehearsal import Rehearsal, RehearsalSetup, load_demo, some_blocks
+from privgmm.teaching.verdict import ON_STAND_INS, REHEARSED, of_rehearsal, waiting
 
 __all__ = ["page"]
 
 _SHELVES = ("Basics", "Data", "More")
+_STOOD_IN = 2
+"""Groups of stand-ins where the number of components is left open, by convention."""
 _AT_ONCE = 0.25
 """Seconds to wait for a rehearsal, rather than draw the picture twice: most take less."""
 _KEPT = "explore_rehearsed"
 _CLICKED = "explore_clicked"
+_STAND_INS, _OWN_ROWS = "Rehearsal on stand-ins", "Your rows"
 _REHEARSAL, _RELEASE = "Rehearsal of these settings", "Your last release"
 
 
@@ -88,13 +91,15 @@ def page() -> None:
         "Drag **ε** and watch what privacy costs. **Release** then draws the real noise, once.",
     )
     collect()
+    begin_opening()
     rail, picture = st.container(key="explore").columns([1, 2.6])
     # across the whole page; on a phone, after the controls
     below = st.container(key="below")
     with rail:
+        with controls_panel("chips", border=False):
+            choose_chip()
         shelves = _show_shelves()
         with shelves["Basics"]:
-            choose_chip()
             choose_rows()
         with shelves["Data"]:
             chosen = choose_data()
@@ -105,7 +110,7 @@ def page() -> None:
     with picture:
         band, rest = st.container(key="band"), st.container()
     try:
-        settings = choose_settings(chosen.dataset, shelves["Basics"], shelves["More"])
+        settings, knobs = choose_settings(chosen, shelves["Basics"], shelves["More"])
         account = account_of(chosen)
     except PrivGMMError as problem:
         # Without valid settings or an account nothing may be released.
@@ -114,9 +119,11 @@ def page() -> None:
             show_picture(PictureContent(chosen.dataset))
         return
     known = feasibility_of(settings, chosen.dataset, after=_begun(settings, chosen))
+    knobs.show(known)
     with rail:
         _show_button(settings, chosen, known)
         show_chance(known, chosen.dataset)
+        open_with_release(settings, chosen, known)
         show_spent(account)
     pending = list(known.pending)
     with rest:
@@ -200,8 +207,11 @@ def _show_troubles(settings: state.Settings, chosen: ChosenData, known: Feasibil
         show_remedies(known, generated=isinstance(chosen.rows, GeneratedRows))
     show_misfit(settings)
     request = settings.request
-    for words in budget_warnings(request.budget, request.rows, request.unit):
+    # of delta the page speaks in the slider's own notation
+    fair = request.budget if request.delta * request.rows < 1 else Budget(request.epsilon, 1e-12)
+    for words in budget_warnings(fair, request.rows, request.unit):
         st.warning(escaped(f"{words[0].upper()}{words[1:]}."), icon=":material/gpp_maybe:")
+    show_large_delta(request)
 
 
 def _scene(settings: state.Settings, dataset: Dataset) -> str:
@@ -227,10 +237,12 @@ def _begun(settings: state.Settings, chosen: ChosenData) -> Future[Rehearsal] | 
 
 
 def _rehearsable(settings: state.Settings, chosen: ChosenData) -> RehearsalSetup | None:
-    """Return the rehearsal to show: only of demonstration data that the learner can fit."""
-    if chosen.demo is None or settings.most_components is not None:
+    """Return the rehearsal to show: of demonstration data, or of stand-ins for an upload."""
+    if settings.most_components is not None:
         return None
-    return setup_of(settings, chosen.demo)
+    k = _STOOD_IN if settings.request.choose_components else settings.request.n_components
+    rows = chosen.demo or chosen.stand_ins(k)
+    return None if rows is None else setup_of(settings, rows)
 
 
 def _show_results(
@@ -253,9 +265,15 @@ def _show_results(
                 f"This release belongs to earlier settings: {', '.join(changes)}. It stays spent.",
                 icon=":material/history:",
             )
-        return _show_release(last, band)
+        return _show_release(last, setup, settings, band, below)
     if setup is not None and revealed():
-        return _show_rehearsal(setup, chosen.dataset, band, below)
+        if chosen.demo is None and _prefers_own_rows():
+            with band:
+                show_band(waiting("Press Release", "Nothing has been published"))
+            show_picture(PictureContent(chosen.dataset))
+            return []
+        stands_in, rows = chosen.demo is None, load_demo(setup.rows)
+        return _show_rehearsal(setup, settings, rows, band, below, stands_in=stands_in)
     with band:
         lesson = current_lesson()
         first = lesson is not None and lesson.waits and not revealed()
@@ -263,6 +281,25 @@ def _show_results(
         show_band(waiting(what, "Nothing has been published"))
     show_picture(PictureContent(chosen.dataset))
     return []
+
+
+def _prefers_own_rows() -> bool:
+    """Let the visitor choose between their rows and a rehearsal on others."""
+    seen = st.segmented_control(
+        "Before you pay",
+        (_STAND_INS, _OWN_ROWS),
+        default=_STAND_INS,
+        required=True,
+        key="before_paying",
+        label_visibility="collapsed",
+        persist_state="session",
+    )
+    if seen == _STAND_INS:
+        st.caption(
+            ":material/groups: **Stand-ins, not your rows**: generated people in well separated "
+            "groups, as many as in your table and with as many columns. Your rows may be harder."
+        )
+    return seen == _OWN_ROWS
 
 
 def _prefers_release(changes: list[str]) -> bool:
@@ -283,56 +320,79 @@ def _prefers_release(changes: list[str]) -> bool:
 
 
 def _show_rehearsal(
-    setup: RehearsalSetup, dataset: Dataset, band: DeltaGenerator, below: DeltaGenerator
+    setup: RehearsalSetup,
+    settings: state.Settings,
+    dataset: Dataset,
+    band: DeltaGenerator,
+    below: DeltaGenerator,
+    *,
+    stands_in: bool,
 ) -> list[Future[Any]]:
     answer = rehearsal_of(setup)
     wait_briefly([answer], _AT_ONCE)
     found: Rehearsal | None = answer.result() if is_known(answer) else None
+    stops = Stops(setup, found, settings.alpha, dataset)
     if found is None:
         with band:
             show_band(waiting("Rehearsing…", "Nothing is spent"))
         before = st.session_state.get(_KEPT)
         # the last picture stays until there is a new one: nothing flickers
         if isinstance(before, Rehearsal) and before.setup.rows == setup.rows:
-            show_picture(PictureContent.of_rehearsals((before,)))
+            show_picture(PictureContent.of_rehearsals((before,)), stops.show_curve)
         else:
-            show_picture(PictureContent(dataset))
+            show_picture(PictureContent(dataset), stops.show_curve)
         return [answer]
     st.session_state[_KEPT] = found
     with band:
-        show_band(of_rehearsal(found, real=dataset.truth is None))
-    rehearse_stops(setup)
+        mark = ON_STAND_INS if stands_in else REHEARSED
+        show_band(of_rehearsal(found, real=dataset.truth is None, alpha=settings.alpha, mark=mark))
     ghosts, pending = noise_cloud(setup) if CLOUD in layers() and not found.problem else ([], [])
-    show_picture(PictureContent.of_rehearsals((found, *ghosts)))
+    show_picture(PictureContent.of_rehearsals((found, *ghosts)), stops.show_curve)
     with below:
-        others = show_other_promises(found, dataset)
+        show_promises(stops.rehearsals, dataset)
     # they come after a running release, when the page reruns in any case
-    return pending if running() is not None else [*pending, *others]
+    return pending if running() is not None else [*pending, *stops.pending]
 
 
-def _show_release(last: state.Shown, band: DeltaGenerator) -> list[Future[Any]]:
+def _show_release(
+    last: state.Shown,
+    setup: RehearsalSetup | None,
+    settings: state.Settings,
+    band: DeltaGenerator,
+    below: DeltaGenerator,
+) -> list[Future[Any]]:
     outcome, dataset = last.outcome, last.chosen.dataset
     result = outcome.result
     private = result.mixture if isinstance(result, Release) else None
     with band:
         show_band(of_release(last))
     possible = cloud_of(last)
-    show_picture(
-        PictureContent(
-            dataset,
-            nonprivate_of(outcome),
-            private,
-            result.standard_errors if isinstance(result, Release) else None,
-            () if possible is None else tuple(possible.released),
-            some_blocks(outcome),
-        )
+    content = PictureContent(
+        dataset,
+        nonprivate_of(outcome),
+        private,
+        result.standard_errors if isinstance(result, Release) else None,
+        () if possible is None else tuple(possible.released),
+        some_blocks(outcome),
+        without_blocks=blocks_of(result.plan) is None,
     )
+    stops, rehearsed = None, None
+    if setup is not None and revealed():
+        # other promises stay in sight: what this one cost is seen next to them
+        found, rehearsed = rehearsal_of(setup), load_demo(setup.rows)
+        mine = found.result() if is_known(found) else None
+        stops = Stops(setup, mine, settings.alpha, rehearsed, moves_picture=False)
+    show_picture(content, None if stops is None else stops.show_curve)
     needed, pending = ({}, []) if private is not None else _rows_by_method(last)
     show_verdict(outcome, dataset, needed)
     pending += show_hint(outcome)
     show_table(outcome, dataset, errors=BANDS in layers())
     show_ghosts(last)
     show_sharing(last)
+    if stops is not None and rehearsed is not None:
+        with below:
+            show_promises(stops.rehearsals, rehearsed)
+        pending += stops.pending
     return pending
 
 
@@ -355,7 +415,7 @@ _WRITERS: dict[str, Writer] = {
     "method": method_title,
     "learner": lambda name: LEARNERS[name].title,
     "delta": number_in_words,
-    **plainly("auto_k", "most_k", "k", "epsilon", "auto", "alpha", "t", "seeded", "noise_seed"),
+    **plainly("auto_k", "most_k", "k", "epsilon", "alpha", "t", "seeded", "noise_seed"),
     **plainly("layers", "across", "up"),
 }
 

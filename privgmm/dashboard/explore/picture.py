@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from privgmm.dashboard.explore.rehearsal import Rehearsal
-from privgmm.dashboard.shared.chosen_data import load_demo
+from privgmm.dashboard.shared.answers import blocks_of
 from privgmm.dashboard.shared.lessons import LINKED
 from privgmm.data.datasets import Dataset
 from privgmm.figures.mixtures import (
@@ -19,11 +18,11 @@ from privgmm.figures.mixtures import (
     figure_alt_text,
     ghosts_label,
     mixtures_figure,
-    wider_across,
 )
 from privgmm.figures.promises import pairs_figure
 from privgmm.mixture import Mixture
 from privgmm.stages.standard_errors import StandardErrors
+from privgmm.teaching.rehearsal import Rehearsal, load_demo
 
 __all__ = [
     "BANDS",
@@ -32,6 +31,7 @@ __all__ = [
     "LAYERS",
     "TIMES_TEN",
     "PictureContent",
+    "chosen_axes",
     "layers",
     "show_picture",
 ]
@@ -39,14 +39,16 @@ __all__ = [
 BANDS, BLOCK_FITS, CLOUD, TIMES_TEN = (
     "Error bands",
     "Block fits",
-    "Noise cloud",
+    "Possible releases",
     "Differences ×10",
 )
 LAYERS = (BANDS, BLOCK_FITS, CLOUD, TIMES_TEN)
+FIRST_LAYERS = (BANDS, CLOUD)
+"""Layers that are shown before any is chosen."""
 _EXAGGERATION = 10.0
 """How much differences are stretched, as the name of the layer says."""
-_HEIGHT = 470
-"""Pixels: picture and verdict fit a laptop's screen."""
+_HEIGHT = 370
+"""Pixels: verdict, picture and curve fit a laptop's screen, picture and curve a phone's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,8 @@ class PictureContent:
         Fits of single blocks.
     rehearsals : tuple of Rehearsal
         Where all of it comes from, if so: the one on screen, then its ghosts.
+    without_blocks : bool
+        Whether the plan deals rows into no blocks.
     """
 
     dataset: Dataset
@@ -74,6 +78,7 @@ class PictureContent:
     ghosts: tuple[Mixture, ...] = ()
     blocks: tuple[Mixture, ...] = ()
     rehearsals: tuple[Rehearsal, ...] = ()
+    without_blocks: bool = False
 
     @classmethod
     def of_rehearsals(cls, rehearsals: tuple[Rehearsal, ...]) -> PictureContent:
@@ -87,6 +92,7 @@ class PictureContent:
             tuple(other.private for other in others if other.private is not None),
             shown.blocks,
             rehearsals,
+            shown.plan is not None and blocks_of(shown.plan) is None,
         )
 
 
@@ -94,37 +100,58 @@ def layers() -> tuple[str, ...]:
     """Return the layers over the picture: the address comes before the first render."""
     if "layers" in st.session_state:
         return tuple(st.session_state["layers"] or ())
-    return tuple(st.query_params.get_all("layers")) or (BANDS,)
+    return tuple(st.query_params.get_all("layers")) or FIRST_LAYERS
 
 
-def show_picture(content: PictureContent) -> None:
-    """Show the picture, with the choice of its layers below."""
+def chosen_axes(dataset: Dataset) -> tuple[int, int]:
+    """Return the two columns of the picture, which `show_picture` lets the visitor choose."""
+    names = dataset.columns
+    across = _column("across", names)
+    first = 0 if across is None else across
+    up = _column("up", names)
+    return first, up if up not in (None, first) else (1 if first == 0 else 0)
+
+
+def _column(key: str, names: Sequence[str]) -> int | None:
+    said = st.session_state.get(key, st.query_params.get(key))
+    return names.index(said) if said in names else None
+
+
+def show_picture(content: PictureContent, beneath: Callable[[], None] | None = None) -> None:
+    """Show the picture, with the choice of its layers below.
+
+    `beneath` shows what comes between the two: on a phone it shares the screen with the picture.
+    """
     dataset = content.dataset
     place = st.container()
+    if beneath is not None:
+        beneath()
+    below = st.container()
     axes = _choose_axes(dataset)
     st.pills(
         "Show also",
         LAYERS,
         selection_mode="multi",
-        default=[BANDS],
+        default=list(FIRST_LAYERS),
         key="layers",
         **LINKED,
         help=f"**{BANDS}**: two standard errors around the release; they may be shared.\n\n"
         f"**{BLOCK_FITS}**: what single blocks found. More blocks t means fewer rows per block, "
         "and the fits spread more widely.\n\n"
-        f"**{CLOUD}**: the same rows with other noise. A smaller ε, or a larger α, widens it.\n\n"
+        f"**{CLOUD}**: the same rows with other noise. A smaller ε scatters them.\n\n"
         f"**{TIMES_TEN}**: the difference between the private and the true (or non-private) "
         "mixture, drawn ten times too large.",
     )
     with place:
-        _draw(content, axes)
+        words = _draw(content, axes)
+    below.caption(words)
     if dataset.n_features > 2:
         _show_pairs(content)
 
 
 def _choose_axes(dataset: Dataset) -> tuple[int, int]:
     if dataset.n_features < 3:
-        return wider_across(dataset.thumbnail) if dataset.n_features == 2 else (0, 1)
+        return (0, 1)
     left, right = st.columns(2)
     first = left.selectbox("Across", dataset.columns, 0, key="across", bind="query-params")
     others = [name for name in dataset.columns if name != first]
@@ -179,7 +206,8 @@ def _shared_figure(
     return _figure(PictureContent.of_rehearsals(rehearsals), axes, shown)
 
 
-def _draw(content: PictureContent, axes: tuple[int, int]) -> None:
+def _draw(content: PictureContent, axes: tuple[int, int]) -> str:
+    """Draw the picture; return what to say below it."""
     dataset, shown = content.dataset, layers()
     figure = (
         _shared_figure(content.rehearsals, axes, shown)
@@ -201,7 +229,7 @@ def _draw(content: PictureContent, axes: tuple[int, int]) -> None:
     st.plotly_chart(
         figure, key="picture", config={"displaylogo": False, "scrollZoom": False}, alt=words
     )
-    st.caption(_below(content, shown))
+    return _below(content, shown)
 
 
 def _below(content: PictureContent, shown: Sequence[str]) -> str:
@@ -210,7 +238,11 @@ def _below(content: PictureContent, shown: Sequence[str]) -> str:
     if content.dataset.n_features > 1:
         words.append("Ellipses lie at one and two standard deviations.")
     if BLOCK_FITS in shown and not content.blocks:
-        words.append("This plan has no blocks, or they have not been fitted yet.")
+        words.append(
+            "This plan deals rows into no blocks."
+            if content.without_blocks
+            else "Fits of blocks appear after a release or a rehearsal."
+        )
     if BLOCK_FITS in shown and content.blocks and content.private is not None:
         k = content.blocks[0].n_components
         if k != content.private.n_components:

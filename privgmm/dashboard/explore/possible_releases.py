@@ -16,15 +16,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.background import Job, JobCache, JobControl
 from privgmm.dashboard.shared.fair_queue import RELEASES, this_session
-from privgmm.dashboard.shared.format import problem_in_words
 from privgmm.dashboard.shared.refresh import refresh_part, rerun
 from privgmm.distances.parameters import dist_gmm
 from privgmm.learners.registry import make_learner
 from privgmm.methods.plan import Plan
 from privgmm.mixture import Mixture
 from privgmm.releases import Outcome, Release, release
+from privgmm.teaching.background import Job, JobCache, JobControl
+from privgmm.teaching.format import error_in_words, problem_in_words
 
 __all__ = ["Cloud", "cloud_of", "public_mixture", "show_ghosts"]
 
@@ -209,7 +209,8 @@ def _summary(cloud: Cloud) -> str:
     if cloud.errors:
         low, middle, high = np.quantile(cloud.errors, [0.05, 0.5, 0.95])
         words += (
-            f" Error (dist_GMM to the mixture behind the twins): half within **{middle:.3f}**, "
-            f"nine in ten between {low:.3f} and {high:.3f}."
+            " Error (dist_GMM to the mixture behind the twins): half within "
+            f"**{error_in_words(middle)}**, nine in ten between "
+            f"{error_in_words(low)} and {error_in_words(high)}."
         )
     return words.replace("dist_GMM", r"dist\_GMM")

@@ -19,10 +19,8 @@ from privgmm.dashboard.explore.result import nonprivate_of
 from privgmm.dashboard.shared import state
 from privgmm.dashboard.shared.accounts import DataAccount, account_of
 from privgmm.dashboard.shared.answers import answer_to, blocks_of
-from privgmm.dashboard.shared.background import Cancelled, Job, JobCache, JobControl, follow
 from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.dashboard.shared.fair_queue import RELEASES, this_session
-from privgmm.dashboard.shared.format import problem_in_words
 from privgmm.dashboard.shared.refresh import is_tick, refresh_part, rerun, wait_briefly
 from privgmm.learners.registry import make_learner
 from privgmm.ledger.memory import MemoryBook
@@ -30,6 +28,8 @@ from privgmm.ledger.protocol import Ledger
 from privgmm.methods.plan import Plan
 from privgmm.releases import Outcome, PreparedRelease, Refusal, Release, prepare
 from privgmm.stages.sketch.fitting import MISFIT
+from privgmm.teaching.background import Cancelled, Job, JobCache, JobControl, follow
+from privgmm.teaching.format import problem_in_words
 
 __all__ = ["Running", "collect", "running", "show_note", "show_running", "start"]
 
@@ -110,6 +110,7 @@ class _Attempt:
             if plan.chooses_components
             else make_learner(settings.learner, plan.n_components),
             rng=settings.seed,
+            groups=self._chosen.persons,
             progress=progress,
         )
 

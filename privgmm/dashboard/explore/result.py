@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from typing import Any
@@ -11,13 +12,6 @@ import pandas as pd
 import streamlit as st
 
 from privgmm.dashboard.shared.answers import blocks_of
-from privgmm.dashboard.shared.format import (
-    count_in_words,
-    escaped,
-    method_title,
-    number_in_words,
-    times_short,
-)
 from privgmm.dashboard.shared.state import Shown
 from privgmm.data.datasets import Dataset
 from privgmm.distances.parameters import dist_gmm, matched
@@ -29,6 +23,15 @@ from privgmm.releases import Outcome, Refusal, Release
 from privgmm.results import LIKE_A_VALUE
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.standard_errors import StandardErrors
+from privgmm.teaching.format import (
+    count_in_words,
+    error_in_words,
+    escaped,
+    method_title,
+    number_in_words,
+    times_short,
+    with_error,
+)
 
 __all__ = [
     "comparison_table",
@@ -70,7 +73,8 @@ def show_verdict(outcome: Outcome, dataset: Dataset, needed: dict[str, float]) -
 
 def _show_release(result: Release) -> None:
     weak = result.budget.guess_ceiling > _WEAK
-    st.success(
+    # green is for what is useful: the verdict above says whether this is
+    st.info(
         "**Released.** The released mixture may be shared. Whether one "
         f"{result.unit} was replaced, {result.attacker}."
         + (" Yet ε alone is a weak promise: choose a smaller one for real people." * weak),
@@ -105,6 +109,8 @@ def _show_misfit(result: Release) -> None:
     _show_choice(result)
     if result.floored:
         st.caption(f":material/compress: {LIKE_A_VALUE}")
+    if recorded := result.recorded_in_lines():
+        st.caption(f":material/stacked_bar_chart: {escaped(' '.join(recorded))}")
 
 
 def _show_choice(result: Release) -> None:
@@ -223,8 +229,11 @@ def comparison_table(
             offs: dict[str, float] = {}
             if standard_errors and name in standard_errors:
                 known = standard_errors[name]
-                of_spread = known.deviations(mixture.covariances)
-                of_all = [known.weights[j], *known.means[j], *of_spread[j]]
+                of_all = [
+                    known.known_weights(mixture.weights)[j],
+                    *known.known_means(mixture.covariances)[j],
+                    *known.known_deviations(mixture.covariances)[j],
+                ]
                 offs = dict(zip(numbers, of_all, strict=True))
             for number, value in numbers.items():
                 line[number] = value
@@ -257,17 +266,18 @@ def show_table(outcome: Outcome, dataset: Dataset, *, errors: bool = True) -> No
     if errors and isinstance(outcome.result, Release) and outcome.result.standard_errors:
         known["Private release"] = outcome.result.standard_errors
     table = comparison_table(mixtures, reference, dataset.columns, known)
-    numbers = {
-        name: st.column_config.NumberColumn(
-            "±" if name.startswith("± ") else None,
-            format="%.4f" if name == "error" else "%.2g" if name.startswith("± ") else "%.4g",
-            help=f"Standard error: {name[2:]}" if name.startswith("± ") else None,
-        )
-        for name in table.columns
-        if name not in ("component", "mixture")
-    }
+    if isinstance(outcome.result, Release) and outcome.result.resolution:
+        table.insert(2, "resolution", _resolutions(table, outcome.result, reference))
+    # an error stands in its number's cell, so that all columns fit
+    hidden = {name: None for name in table.columns if name.startswith("± ")}
     st.markdown("**Components**")
-    st.dataframe(table, hide_index=True, column_config=numbers, key="components", placeholder="–")
+    st.dataframe(
+        _with_errors(table),
+        hide_index=True,
+        column_config=hidden,
+        key="components",
+        placeholder="–",
+    )
     measured = "the true one" if dataset.truth is not None else "the one without privacy"
     st.caption(
         ":material/lock: Only the lines of the release may be shared, without their "
@@ -279,6 +289,40 @@ def show_table(outcome: Outcome, dataset: Dataset, *, errors: bool = True) -> No
             ":material/public: ± are standard errors of the release, and may be shared. "
             + known["Private release"].meaning
         )
+
+
+def _resolutions(table: pd.DataFrame, result: Release, reference: Mixture | None) -> list[str]:
+    """Return what the release says of each of its components, in the order of the table."""
+    numbers = np.arange(result.mixture.n_components)
+    if reference is not None and reference.means.shape == result.mixture.means.shape:
+        numbers = matched(result.mixture, reference)[0]
+    said = {int(numbers[j]) + 1: words for j, words in enumerate(result.resolution)}
+    return [
+        said[int(component)] if mixture == "Private release" else ""
+        for component, mixture in zip(table["component"], table["mixture"], strict=True)
+    ]
+
+
+def _with_errors(table: pd.DataFrame) -> Any:
+    """Write each number with its standard error, where it has one; all with four digits at most."""
+    styled = table.style.format(_error_shown, subset=["error"])
+    plain = ("component", "mixture", "error", "resolution")
+    for name in [n for n in table.columns if n not in plain and not n.startswith("± ")]:
+        off = table.get(f"± {name}")
+        for row in table.index:
+            known = None if off is None or pd.isna(off[row]) else float(off[row])
+            styled = styled.format(
+                functools.partial(_number_shown, off=known), subset=pd.IndexSlice[[row], [name]]
+            )
+    return styled
+
+
+def _error_shown(error: Any) -> str:
+    return "–" if pd.isna(error) else error_in_words(float(error))
+
+
+def _number_shown(value: float, *, off: float | None) -> str:
+    return number_in_words(value) if off is None else with_error(value, off)
 
 
 def record(outcome: Outcome) -> dict[str, Any]:

@@ -13,13 +13,15 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from privgmm.dashboard.shared.chosen_data import ChosenData
-from privgmm.dashboard.shared.format import all_of, escaped
 from privgmm.data.datasets import Dataset, load_table
 from privgmm.data.fingerprint import file_fingerprint
+from privgmm.data.labels import Labels
+from privgmm.data.source import count_groups
 from privgmm.data.survey import FileColumn, rows_with_gaps, survey
-from privgmm.data.tables import DROPPING, Layout, listed
+from privgmm.data.tables import DROPPING, Layout, listed, read_labels
 from privgmm.errors import InvalidInput
 from privgmm.records.notebook import FileRows
+from privgmm.teaching.format import all_of, escaped
 
 __all__ = ["choose_upload", "usual_columns", "why_left_out"]
 
@@ -44,7 +46,10 @@ _DECIMALS = {"As usual for the separator": None, "Point": ".", "Comma": ","}
 _DIGESTS = "explore_digests"
 _SEEDS = "explore_jitter_seeds"
 _KEPT = "explore_upload"
-_WHERE = "CSV or Parquet, one row per person. It stays in this session, on this machine."
+_WHERE = "CSV or Parquet. It stays in this session, on this machine."
+_ONE_ROW, _MANY_ROWS = "One row per person", "A column names the person"
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
+"""Endings of spreadsheets: they hold sheets and formulas, and a CSV file holds one table."""
 
 
 def choose_upload() -> ChosenData | None:
@@ -58,28 +63,42 @@ def choose_upload() -> ChosenData | None:
     if file.file_id not in digests:
         digests[file.file_id] = file_fingerprint(file.getvalue())
     digest = digests[file.file_id]
+    if file.name.lower().endswith(_WORKBOOKS):
+        raise InvalidInput(
+            f"the file {file.name} is a workbook: open it in your spreadsheet program, save the "
+            "sheet as CSV (File, Save as), and upload that"
+        )
     layout = _layout(digest)
     columns = _survey(digest, layout, file)
-    drop = _choose_gaps(digest, [column for column in columns if column.gappy])
+    naming = _choose_persons(digest, columns)
+    columns = tuple(column for column in columns if column.name != naming)
+    # rows that are dropped would leave labels without their rows
+    gappy = [column for column in columns if column.gappy] if naming is None else []
+    drop = _choose_gaps(digest, gappy)
     chosen = _choose_columns(digest, columns, drop=drop)
     if not chosen:
         st.info("Choose at least one column.")
         return None
     whole = _choose_whole(digest, columns)
+    _show_shape([column for column in columns if column.name in chosen], whole)
     jitter = tuple((column, 1.0) for column in whole if column in chosen)
-    rows = FileRows(file.name, tuple(chosen), jitter, layout, _seed(digest), drop)
+    rows = FileRows(file.name, tuple(chosen), jitter, layout, _seed(digest), drop, naming)
     dataset = _uploaded(digest, rows, file)
     gone = rows_with_gaps([column for column in columns if column.name in chosen]) if drop else 0
     dropped = f", {gone:,} with gaps dropped" if gone else ""
-    st.caption(f"Read {dataset.n_rows:,} rows{dropped}: {dataset.reading}.")
-    return ChosenData(dataset, rows, digest)
+    persons = None if naming is None else _persons(digest, layout, naming, file)
+    n_persons = None if persons is None else count_groups(persons, dataset.n_rows)
+    of_persons = "" if n_persons is None else f" of {n_persons:,} persons"
+    st.caption(f"Read {dataset.n_rows:,} rows{of_persons}{dropped}: {dataset.reading}.")
+    preselected = list(chosen) == usual_columns(columns, drop=drop)
+    return ChosenData(dataset, rows, digest, persons, n_persons, preselected)
 
 
 def _file() -> UploadedFile | None:
     """Return the uploaded file, or the one from before."""
     file = st.file_uploader(
         "A table of numbers",
-        type=["csv", "tsv", "txt", "parquet", "gz"],
+        type=["csv", "tsv", "txt", "parquet", "gz", *(end[1:] for end in _WORKBOOKS)],
         key="file",
         on_change=_forget,
         max_upload_size=_UPLOAD_MB,
@@ -97,6 +116,53 @@ def _file() -> UploadedFile | None:
             st.button("Forget it", key="forget", on_click=_forget, type="tertiary")
     st.session_state[_KEPT] = file
     return file
+
+
+def _choose_persons(digest: str, columns: Sequence[FileColumn]) -> str | None:
+    """Ask whom the promise is for; return the column that names the person, if there is one."""
+    named = [column.name for column in columns if column.numbers_rows]
+    one = st.radio(
+        "What is a row?",
+        [_ONE_ROW, _MANY_ROWS],
+        key=f"unit_{digest}",
+        persist_state="session",
+        help="The promise protects a row, or a person with all their rows. If a person may have "
+        "several rows, it must know whose they are: otherwise each row is protected, not the "
+        "person.",
+    )
+    if one == _ONE_ROW:
+        return None
+    names = [column.name for column in columns]
+    return st.selectbox(
+        "Column that names the person",
+        names,
+        index=names.index(named[0]) if named else 0,
+        key=f"persons_{digest}",
+        persist_state="session",
+        help="It is not fitted and not published. How many persons there are is public.",
+    )
+
+
+def _show_shape(columns: Sequence[FileColumn], whole: Sequence[str]) -> None:
+    """Tell the curator of columns that Gaussians hardly fit, and what to do."""
+    heaped = [c for c in columns if c.heaped and c.name not in whole]
+    far = [c for c in columns if c.far_tailed]
+    if not (heaped or far):
+        return
+    lines = [
+        f"**{escaped(c.name)}**: one value fills {c.heap:.0%} of the rows. A component would stand "
+        "on it. If values were rounded, choose the column under *Recorded in whole numbers*; if it "
+        "stands for “none”, learn those rows apart."
+        for c in heaped
+    ]
+    lines += [
+        f"**{escaped(c.name)}**: one row in a hundred lies {c.tail:.0f} spreads or more from the "
+        "middle, where a Gaussian has 2.6. Take its logarithm before you upload it, or cut it at "
+        "limits that are known without looking."
+        for c in far
+    ]
+    st.warning("\n\n".join(lines), icon=":material/lock:")
+    st.caption("Seen in single cells, so for the curator only: not to be shared.")
 
 
 def _choose_gaps(digest: str, gappy: Sequence[FileColumn]) -> bool:
@@ -166,6 +232,10 @@ def _choose_columns(digest: str, columns: Sequence[FileColumn], *, drop: bool) -
         default=usual_columns(columns, drop=drop),
         key=f"columns_{digest}_{drop}",
         persist_state="session",
+    )
+    st.caption(
+        "Columns without gaps or words were proposed here, because you see and confirm the choice; "
+        "the receipt says so."
     )
     reasons = why_left_out(columns)
     if reasons:
@@ -255,6 +325,16 @@ def _survey(digest: str, layout: Layout, _file: UploadedFile) -> tuple[FileColum
         names = listed([column.name for column in columns])
         raise InvalidInput(f"no column holds numbers; the file has {names}")
     return columns
+
+
+@st.cache_resource(max_entries=2, show_spinner="Reading the file…", scope="session")
+def _persons(
+    digest: str,  # noqa: ARG001 - the cache key
+    layout: Layout,
+    column: str,
+    _file: UploadedFile,
+) -> Labels:
+    return read_labels(_file.getvalue(), column, layout=layout, max_bytes=_MAX_BYTES)
 
 
 @st.cache_resource(max_entries=2, show_spinner="Reading the file…", scope="session")

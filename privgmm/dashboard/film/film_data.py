@@ -14,7 +14,7 @@ from typing import Any
 import streamlit as st
 
 from privgmm.data.datasets import Dataset, generate, random_mixture
-from privgmm.figures.film import Window, window_of
+from privgmm.figures.window import Window, window_of
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import best_plan, calibrate
 from privgmm.mixture import Mixture

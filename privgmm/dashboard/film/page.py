@@ -14,11 +14,11 @@ from privgmm.dashboard.film.player import show_player
 from privgmm.dashboard.film.scene import FilmScene
 from privgmm.dashboard.film.scenes import FilmStep, steps_of
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.format import escaped
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import Writer, controls_panel, show_link, written
 from privgmm.dashboard.shared.refresh import refresh_part, refreshing_page, rerun
 from privgmm.errors import PrivGMMError
+from privgmm.teaching.format import escaped
 
 __all__ = ["SECONDS", "is_due", "page"]
 
@@ -188,11 +188,11 @@ def _show(step: FilmStep, number: int) -> None:
     for function in now.code:
         place, source = code_of(function)
         st.caption(f":material/code: `{place}`")
-        st.code(source, language="python", height=min(420, 60 + 22 * source.count("\n")))
+        st.code(source, language="python", wrap_lines=True)
 
 
 def _show_words(now: FilmScene, number: int) -> None:
-    st.subheader(f"{number} · {now.title}", anchor=False)
+    st.header(f"{number} · {now.title}", anchor=False)
     st.markdown(now.words)
     with st.container(horizontal=True):
         for label, value, meaning in now.numbers:

@@ -20,7 +20,7 @@ function press(chart, label) {
 function show(player, playing) {
   player.playing = playing;
   player.button.setAttribute("aria-pressed", String(playing));
-  player.button.textContent = playing ? "⏸ Stop" : "▶ Watch it happen";
+  player.button.textContent = playing ? "■ Stop" : "▶ Watch it happen";
 }
 
 function connect(player, looks, then) {

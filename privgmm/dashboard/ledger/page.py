@@ -17,12 +17,11 @@ import pandas as pd
 import streamlit as st
 
 from privgmm.budget import Budget, percent_at_most
+from privgmm.dashboard.ledger.class_releases import release_twice
 from privgmm.dashboard.shared.accounts import DataAccount, accounts_to_show
-from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import show_link
 from privgmm.dashboard.shared.refresh import refreshing_page
-from privgmm.dashboard.shared.sliders import DELTAS
 from privgmm.data.spreadsheets import frame_csv
 from privgmm.errors import InvalidInput, PrivGMMError
 from privgmm.figures.ledger import spending_alt_text, spending_figure
@@ -31,6 +30,8 @@ from privgmm.methods import registry
 from privgmm.privacy.composition import added, total
 from privgmm.records.bundle import bundle_bytes
 from privgmm.records.receipt import receipt_text
+from privgmm.teaching.format import escaped, method_title, number_in_words, problem_in_words
+from privgmm.teaching.rehearsal import DELTA_STOPS
 
 __all__ = ["page", "show_spent"]
 
@@ -67,6 +68,7 @@ def page() -> None:
         "What has been spent?",
         "Every answer about a data set costs privacy, and the costs add up. This is the account.",
     )
+    release_twice()
     account = _choose()
     if account is None:
         st.info(
@@ -253,8 +255,8 @@ def _cap(account: DataAccount, standing: LedgerStanding) -> None:
             )
             inputs.selectbox(
                 "Most δ in total",
-                DELTAS,
-                DELTAS.index(1e-5),
+                DELTA_STOPS,
+                DELTA_STOPS.index(1e-5),
                 format_func=number_in_words,
                 key="cap_delta",
                 width=160,

@@ -6,13 +6,13 @@ import streamlit as st
 
 from privgmm.dashboard.look_again.looks import density_curve_of, density_image_of
 from privgmm.dashboard.look_again.scene import LookScene, draw, offer, relabelled
-from privgmm.dashboard.shared.background import is_known
-from privgmm.dashboard.shared.format import escaped, number_in_words
 from privgmm.dashboard.shared.lessons import LINKED
 from privgmm.dashboard.shared.refresh import rerun_when_ready, wait_briefly
 from privgmm.figures.picture import curve_figure, image_figure, image_words, rows_figure
 from privgmm.stages.sketch.picture import DensityCurve, DensityImage
 from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.teaching.background import is_known
+from privgmm.teaching.format import escaped, number_in_words
 
 __all__ = ["show_one_column", "show_two_columns"]
 

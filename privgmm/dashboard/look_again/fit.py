@@ -18,12 +18,12 @@ from privgmm.dashboard.look_again.scene import (
     offer,
     relabelled,
 )
-from privgmm.dashboard.shared.format import number_in_words, with_error
 from privgmm.data.spreadsheets import frame_csv
 from privgmm.figures.mixtures import BAND, PRIVATE, figure_alt_text, mixtures_figure
 from privgmm.figures.picture import path_figure
 from privgmm.stages.sketch.choice import Choice
 from privgmm.stages.sketch.fitting import MISFIT
+from privgmm.teaching.format import number_in_words, with_error
 
 __all__ = ["component_table", "fit_record", "public_figure", "show_fit", "show_path"]
 

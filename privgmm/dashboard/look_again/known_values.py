@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from privgmm.dashboard.look_again.scene import LookScene, draw, relabelled
-from privgmm.dashboard.shared.format import all_of, escaped, number_in_words, with_error
 from privgmm.dashboard.shared.lessons import LINKED, controls_panel, plainly, scene_line
 from privgmm.errors import InvalidInput
 from privgmm.figures.mixtures import PRIVATE, figure_alt_text, ghosts_label, mixtures_figure
 from privgmm.mixture import Mixture
+from privgmm.teaching.format import all_of, escaped, number_in_words, with_error
 
 __all__ = ["KNOWN_WRITERS", "show_known_values", "spread_of"]
 

@@ -10,7 +10,6 @@ import dataclasses
 from concurrent.futures import Future
 
 from privgmm.dashboard.look_again.paid import Paid
-from privgmm.dashboard.shared.background import is_known, still_open
 from privgmm.dashboard.shared.refresh import PAGE_POOL
 from privgmm.mixture import Mixture
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice, Tried
@@ -18,6 +17,7 @@ from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.picture import DensityCurve, DensityImage
 from privgmm.stages.sketch.private_sketch import EXPLAINED, PrivateSketch, Suggestion
 from privgmm.stages.standard_errors import StandardErrors
+from privgmm.teaching.background import is_known, still_open
 
 __all__ = [
     "FreeLook",

@@ -16,8 +16,6 @@ from privgmm.dashboard.look_again.looks import FreeLook, as_released, choice_fro
 from privgmm.dashboard.look_again.paid import Paid, choose_source, find_paid, show_paid
 from privgmm.dashboard.look_again.scene import LookScene, components_in_words
 from privgmm.dashboard.look_again.synthetic_rows import show_synthetic_rows
-from privgmm.dashboard.shared.background import is_known, still_open
-from privgmm.dashboard.shared.format import escaped, method_title, number_in_words, problem_in_words
 from privgmm.dashboard.shared.layout import frame, slider_ends
 from privgmm.dashboard.shared.lessons import (
     LINKED,
@@ -35,6 +33,8 @@ from privgmm.results import LIKE_A_VALUE
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.private_sketch import PrivateSketch
+from privgmm.teaching.background import is_known, still_open
+from privgmm.teaching.format import escaped, method_title, number_in_words, problem_in_words
 
 __all__ = ["page"]
 

@@ -12,7 +12,6 @@ import streamlit as st
 from privgmm.budget import Budget
 from privgmm.dashboard.explore.release_job import collect, running, show_running
 from privgmm.dashboard.shared import state
-from privgmm.dashboard.shared.format import escaped, number_in_words, problem_in_words
 from privgmm.dashboard.shared.lessons import LINKED
 from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.data.datasets import Dataset, generate
@@ -23,6 +22,7 @@ from privgmm.records.receipt import sketch_of, verify_receipt
 from privgmm.releases import Release, release
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.standard_errors import StandardErrors
+from privgmm.teaching.format import escaped, number_in_words, problem_in_words
 
 __all__ = [
     "EXAMPLE",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from privgmm.dashboard.planner.solve import SOLVE_ALPHA, SOLVE_EPSILON, SOLVE_ROWS, PlannerQuestion
-from privgmm.dashboard.shared.format import all_of, count_in_words, number_in_words
 from privgmm.dashboard.shared.layout import slider_ends
 from privgmm.dashboard.shared.lessons import LINKED, Writer, plainly
 from privgmm.dashboard.shared.sliders import choose_alpha, choose_delta, choose_epsilon
-from privgmm.methods import registry
-from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.methods.request import PlanRequest
+from privgmm.teaching.format import count_in_words, number_in_words
 
 __all__ = ["PLANNER_WRITERS", "ask_planner", "question_in_words"]
 
@@ -60,12 +59,7 @@ def ask_planner() -> PlannerQuestion:
     if unknown != SOLVE_EPSILON:
         epsilon = choose_epsilon("budget", weaker="fewer rows")
     delta = choose_delta("failure")
-    alpha = DEFAULT_ALPHA
-    if unknown != SOLVE_ALPHA:
-        promising = [method.title for method in registry.all_methods() if method.error_is_promised]
-        alpha = choose_alpha(
-            "accuracy", remark=f"Only for methods that promise it: {all_of(promising)}."
-        )
+    alpha = None if unknown == SOLVE_ALPHA else choose_alpha("accuracy")
     smallest = st.number_input(
         "Smallest weight",
         0.01,

@@ -20,15 +20,12 @@ import streamlit as st
 from privgmm.arrays import Array
 from privgmm.dashboard.planner.asking import PLANNER_WRITERS, ask_planner, question_in_words
 from privgmm.dashboard.planner.solve import (
-    SOLVE_ALPHA,
     SOLVE_EPSILON,
     SOLVE_ROWS,
     PlannerQuestion,
     prospect_curve,
     solution_of,
 )
-from privgmm.dashboard.shared.background import is_known, still_open
-from privgmm.dashboard.shared.format import all_of, count_in_words, problem_in_words
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     LINKED,
@@ -49,9 +46,12 @@ from privgmm.figures.what_if import FEWEST, MOST, chance_figure, curves_alt_text
 from privgmm.methods import registry
 from privgmm.methods.method import Method
 from privgmm.methods.request import PlanRequest
+from privgmm.methods.typical import expected_mixture
 from privgmm.methods.what_if import Prospect
+from privgmm.stages.accuracy import error_law, sampling_covariance
 from privgmm.stages.agreement.scatter import component_weights
-from privgmm.stages.refinement.expected_error import forecast_error
+from privgmm.teaching.background import is_known, still_open
+from privgmm.teaching.format import count_in_words, problem_in_words
 
 __all__ = [
     "PlannerAnswers",
@@ -158,19 +158,15 @@ def answer_in_words(unknown: str, value: float) -> str:
 
 def heading(unknown: str, method: Method) -> str:
     """Name an answer."""
-    if unknown == SOLVE_ALPHA and not method.error_is_promised:
-        return f"{method.title} · error"
     return f"{method.title} · {unknown.lower() if unknown == SOLVE_ROWS else unknown}"
 
 
-def _meaning(unknown: str, method: Method) -> str:
+def _meaning(unknown: str) -> str:
     if unknown == SOLVE_ROWS:
-        return "Rows from which it releases in 95 of 100 runs"
+        return "Rows with which nine of ten releases are within α of the truth"
     if unknown == SOLVE_EPSILON:
-        return "The smallest ε at which your rows release in 95 of 100 runs, up to 20"
-    if not method.error_is_promised:
-        return "The error to expect of the smallest component, in units of its own spread"
-    return f"The smallest α your rows can promise, up to {method.largest_alpha:g}"
+        return "The smallest ε at which nine of ten releases are within α of the truth, up to 20"
+    return "Nine of ten releases are within this α of the truth"
 
 
 def _answers(asked: PlannerQuestion, found: PlannerAnswers) -> None:
@@ -180,7 +176,7 @@ def _answers(asked: PlannerQuestion, found: PlannerAnswers) -> None:
         column.metric(
             heading(asked.unknown, method),
             answer_in_words(asked.unknown, solved[method.name]) if method.name in solved else _OPEN,
-            help=f"{_meaning(asked.unknown, method)}. {method.title}: {method.sentence}.",
+            help=f"{_meaning(asked.unknown)}. {method.title}: {method.sentence}.",
             border=True,
         )
     # In a container of its own what comes and goes does not push the rest about.
@@ -210,13 +206,6 @@ def _tell(asked: PlannerQuestion, found: PlannerAnswers) -> None:
             f"**{count_in_words(reached[most])} rows** for it, {registry.get(fewest).title} "
             f"{count_in_words(reached[most] / reached[fewest])} times fewer."
         )
-    promising, expecting = _by_error()
-    if asked.unknown == SOLVE_ALPHA and any(method.name in reached for method in expecting):
-        st.markdown(
-            f"For {_titles(promising)} the answer is an α that can be promised; for "
-            f"{_titles(expecting)} it is the error to expect, because the release is refined as "
-            "far as the rows allow."
-        )
     if not any(math.isfinite(value) for value in found.solved.values()):
         st.info(
             "No method can do this: "
@@ -229,27 +218,15 @@ def _tell(asked: PlannerQuestion, found: PlannerAnswers) -> None:
         )
 
 
-def _by_error() -> tuple[list[Method], list[Method]]:
-    """Split the methods: those that promise an alpha, and those that expect an error."""
-    methods = registry.all_methods()
-    return (
-        [method for method in methods if method.error_is_promised],
-        [method for method in methods if not method.error_is_promised],
-    )
-
-
-def _titles(methods: Sequence[Method]) -> str:
-    return all_of([method.title for method in methods])
-
-
 # -------------------------------------------------------------------------------- the curves
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
 def _without_privacy(k: int, d: int, smallest_weight: float | None) -> tuple[Array, Array]:
-    weights = component_weights(k, smallest_weight)
-    rows = np.geomspace(FEWEST, MOST, 18)
-    errors = [forecast_error(n, weights, d, None).total for n in rows]
+    request = PlanRequest(n_components=k, n_features=d, smallest_weight=smallest_weight)
+    mixture, rows = expected_mixture(request), np.geomspace(FEWEST, MOST, 18)
+    covariances = (sampling_covariance(mixture, n) for n in rows)
+    errors = [error_law(covariance, mixture.weights).value for covariance in covariances]
     return rows, np.array(errors)
 
 
@@ -264,7 +241,6 @@ def _curves(asked: PlannerQuestion, found: PlannerAnswers, earlier: ProspectCurv
         if name in found.curves or name in earlier
     }
     old = {method.title for method in methods if method.name in drawn.keys() - found.curves.keys()}
-    promising, expecting = _by_error()
     alt = curves_alt_text(found.curves, n_rows=at_hand)
     if found.pending:
         alt += " More is being computed."
@@ -279,17 +255,14 @@ def _curves(asked: PlannerQuestion, found: PlannerAnswers, earlier: ProspectCurv
     st.plotly_chart(chances, key="chances", config=config, alt=alt)
     st.markdown(
         "**Error of a release**",
-        help=f"For {_titles(expecting)} and without privacy: the root-mean-square error to expect "
-        "of the smallest component's mean, covariance and weight, in units of its own spread. For "
-        f"{_titles(promising)}: the promised α, for any rows.",
+        help="How far a release is from the truth: the median of its distance dist\\_GMM, which is "
+        "0 for a perfect release and 1 for a wrong one.",
     )
     nonprivate = _without_privacy(request.n_components, request.n_features, request.smallest_weight)
     errors = faded(error_figure(drawn, nonprivate=nonprivate, n_rows=at_hand), old)
     st.plotly_chart(errors, key="errors", config=config, alt=alt)
     if asked.unknown == SOLVE_EPSILON:
         st.caption("Each curve is drawn at the ε found for its method.")
-    elif asked.unknown == SOLVE_ALPHA:
-        st.caption(f"For {_titles(promising)}, each curve is drawn at the α found.")
 
 
 def faded(figure: go.Figure, names: Collection[str]) -> go.Figure:

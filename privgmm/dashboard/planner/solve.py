@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privgmm.dashboard.shared.background import WorkerPool
 from privgmm.errors import InvalidInput
 from privgmm.figures.what_if import FEWEST, MOST
-from privgmm.methods import registry
 from privgmm.methods.request import PlanRequest
-from privgmm.methods.what_if import Prospect, along_rows, epsilon_for, error_for, rows_for
+from privgmm.methods.what_if import Prospect, along_rows, alpha_for, epsilon_for, rows_for
+from privgmm.teaching.background import WorkerPool
 
 __all__ = [
     "PLANNER_POOL",
@@ -57,28 +56,24 @@ class PlannerQuestion(NamedTuple):
 
         So unused controls do not make another question, and each is answered once.
         """
-        method = registry.get(name)
         request = self.request.but(method=name)
         if self.unknown == SOLVE_ROWS:
             request = request.but(n_rows=None)
         elif self.unknown == SOLVE_EPSILON:
             request = request.but(epsilon=1.0)
-        if self.unknown == SOLVE_ALPHA or not method.error_is_promised:
+        if self.unknown == SOLVE_ALPHA:
             request = request.but(alpha=None)
         return PlannerQuestion(self.unknown, request)
 
 
 def solve_for(asked: PlannerQuestion) -> float:
-    """Compute the unknown for the method of the request; infinite if there is none.
-
-    Methods that promise no final alpha answer with the expected error instead.
-    """
+    """Compute the unknown for the method of the request; infinite if there is none."""
     try:
         if asked.unknown == SOLVE_EPSILON:
             return float(epsilon_for(asked.request))
         if asked.unknown == SOLVE_ROWS:
             return float(rows_for(asked.request))
-        return float(error_for(asked.request))
+        return float(alpha_for(asked.request))
     except InvalidInput:
         # no number of blocks lets the method pass within this budget
         return math.inf
@@ -101,12 +96,9 @@ def telling_rows(enough: float) -> list[float]:
 def _at_solution(asked: PlannerQuestion, solved: float) -> tuple[PlanRequest, float]:
     """Fill in the unknown; return the request and rows that are enough for it."""
     request = asked.request
-    if asked.unknown == SOLVE_ROWS:
-        return request, solved
     if asked.unknown == SOLVE_EPSILON:
-        return request.but(epsilon=solved), request.rows
-    if registry.get(request.method).error_is_promised:
-        return request.but(alpha=solved), request.rows
+        request = request.but(epsilon=solved)
+    request = request.but(n_rows=None, alpha=None)
     return request, rows_for(request)
 
 

@@ -93,7 +93,10 @@ class DataAccount:
         dataset, rows = chosen.dataset, chosen.rows
         columns, reading = dataset.columns, None
         if dataset.reading is not None:
-            reading = {**dataset.reading.to_dict(), "rows": dataset.n_rows}
+            n_rows = dataset.n_rows if chosen.unit == "row" else None
+            reading = {**dataset.reading.to_dict(), "rows": n_rows}
+            if chosen.preselected:
+                reading["columns_preselected"] = True
         steps = dict(rows.jitter) if isinstance(rows, FileRows) else {}
         jitter = [steps.get(name, 0.0) for name in columns] if steps else None
         if result.entry is not None and result.entry not in self.receipts:

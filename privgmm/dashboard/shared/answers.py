@@ -8,48 +8,35 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from privgmm.dashboard.shared.background import WorkerPool
 from privgmm.errors import InvalidInput
-from privgmm.methods import planner, registry
+from privgmm.methods import registry
 from privgmm.methods.method import Outlook
 from privgmm.methods.plan import Plan
 from privgmm.methods.planner import Answer, plan_for
-from privgmm.methods.request import DEFAULT_ALPHA, PlanRequest
+from privgmm.methods.request import PlanRequest
 from privgmm.methods.searching import first_step
 from privgmm.methods.what_if import feasible, rows_for, rows_stated
 from privgmm.mixture import Mixture
 from privgmm.records.notebook import DEFAULT_LEARNER
-from privgmm.stages.agreement.stage import Agreement
+from privgmm.teaching.background import WorkerPool
+from privgmm.teaching.rehearsal import EPSILON_STOPS, expects_release
 
 __all__ = [
-    "EPSILON_STOPS",
     "PLAN_POOL",
-    "ROW_COUNTS",
     "Outlook",
     "Remedies",
     "answer_to",
     "blocks_of",
     "chance_for",
-    "expects_release",
     "explained",
     "fewest_rows",
     "remedies_for",
     "rows_to_release",
 ]
-
-EPSILON_STOPS = (
-    *(0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8),
-    *(1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0),
-)
-"""The values of epsilon that sliders offer, about evenly spaced on a log scale."""
-
-ROW_COUNTS = (*(lead * 10**power for power in range(3, 7) for lead in (1, 2, 3, 5, 7)), 10**7)
-"""The numbers of rows that sliders offer for generated data, about evenly on a log scale."""
 
 PLAN_POOL = WorkerPool()
 """Answers all questions of this module, for all sessions."""
@@ -83,19 +70,6 @@ def answer_to(request: PlanRequest) -> Future[Answer]:
     return PLAN_POOL.ask(("plan", request), plan)
 
 
-def expects_release(request: PlanRequest) -> bool:
-    """Whether a plan is expected to release, as `planner.is_hopeful` says.
-
-    That is most of the work of a plan and it is remembered, so one thread at a time does it: the
-    second to ask for the same finds the answer of the first.
-    """
-    with _PLANNING:
-        return planner.is_hopeful(request)
-
-
-_PLANNING = threading.Lock()
-
-
 def blocks_of(plan: Plan) -> int | None:
     """Return the number of blocks that a plan deals rows into; None if it deals none."""
     return next((stage.n_blocks for stage in plan.stages if stage.n_blocks is not None), None)
@@ -114,19 +88,15 @@ def _plans_for_enough_only(request: PlanRequest) -> bool:
 
 def _rows_by(request: PlanRequest, plan: Plan) -> float:
     """Count the rows that the request's plan takes: the number that a refusal would name."""
-    promised = registry.get(plan.method).error_is_promised
     usual = request.but(
-        method=plan.method,
-        n_rows=None,
-        n_blocks=None,
-        alpha=plan.stage(Agreement).alpha if promised else None,
+        method=plan.method, n_rows=None, n_blocks=None, alpha=None, mask_accuracy=None
     )
     return rows_stated(plan, rows_for(usual), request.n_rows)
 
 
 def _rows_needed(request: PlanRequest) -> float:
     if _plans_for_enough_only(request):
-        return rows_for(request)
+        return rows_for(request.but(alpha=None))
     return _rows_by(request, plan_for(request).plan)
 
 
@@ -144,7 +114,7 @@ def rows_to_release(request: PlanRequest, after: Future[Any] | None = None) -> F
 
 def _passes(request: PlanRequest) -> bool:
     if _plans_for_enough_only(request):
-        return feasible(request)
+        return feasible(request.but(alpha=None))
     try:
         answer = plan_for(request)
     except InvalidInput:
@@ -166,7 +136,7 @@ def _outlook(request: PlanRequest, truth: Mixture | None, learner: str) -> Outlo
     typical = method.prospect(request.but(method=plan.method)) if request.automatic else None
     if typical is None or typical.plan is None:
         return Outlook(plan.pass_probability(n), None)
-    return Outlook(typical.pass_probability, typical.error, typical.error_band)
+    return Outlook(typical.pass_probability, typical.expected_error)
 
 
 def chance_for(
@@ -210,7 +180,7 @@ def _first(requests: Sequence[PlanRequest]) -> PlanRequest | None:
 def _remedies(request: PlanRequest) -> Remedies:
     dearer = [request.but(epsilon=e) for e in EPSILON_STOPS if e > request.epsilon]
     found = _first(dearer)
-    plain = request.but(alpha=None, n_blocks=None)
+    plain = request.but(mask_accuracy=None, n_blocks=None)
     names = dict.fromkeys((request.method, *registry.names()))
     others = (plain.but(method=name) for name in names)
     passing = (other.method for other in others if other != request and _passes(other))
@@ -223,12 +193,6 @@ def remedies_for(request: PlanRequest) -> Future[Remedies]:
 
 
 def fewest_rows(request: PlanRequest, name: str) -> Future[float]:
-    """Ask for the rows that a method takes at the same budget, and alpha if it promises one."""
-    method = registry.get(name)
-    other = request.but(
-        method=name,
-        n_rows=None,
-        alpha=(request.alpha or DEFAULT_ALPHA) if method.error_is_promised else None,
-        n_blocks=None,
-    )
+    """Ask for the rows that a method takes for any answer at the same budget."""
+    other = request.but(method=name, n_rows=None, alpha=None, mask_accuracy=None, n_blocks=None)
     return PLAN_POOL.ask(("fewest", other), lambda: rows_for(other))

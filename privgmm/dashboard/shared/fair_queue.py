@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterator
 
 import streamlit as st
 
-from privgmm.dashboard.shared.background import POLL_SECONDS, JobControl
 from privgmm.ledger.cautions import ordinal
+from privgmm.teaching.background import POLL_SECONDS, JobControl
 
 __all__ = ["RELEASES", "FairQueue", "this_session"]
 

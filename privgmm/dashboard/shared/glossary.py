@@ -11,8 +11,11 @@ GLOSSARY: dict[str, str] = {
     "outcome becomes at most e^ε times as likely. Around 1 is strong, 10 is weak.",
     "δ (delta), failure chance": "How much of the promise may fail. Keep it far below one divided "
     "by the number of rows.",
-    "α (alpha), accuracy target": "How far the noise may move what the blocks agreed on. A smaller "
-    "α means less noise, and needs more rows.",
+    "α (alpha), accuracy": "How far the released mixture may be from the truth: 0 is perfect, 1 is "
+    "wrong. A release is called useful if nine in ten are within α. A smaller α needs more rows or "
+    "a larger ε.",
+    "Useful, not as accurate, refused": "The three verdicts. Green is for useful alone; amber says "
+    "that there is an answer, and how far it may be off; grey-red says that nothing is published.",
     "t, blocks": "Rows are dealt into t groups at random, and each group is fitted on its own. One "
     "person is in one block only, so one person can change one fit only. More blocks hide a person "
     "better, but each block has fewer rows and its fit is less exact.",

@@ -2,8 +2,9 @@
 
 Every widget's key is its name in the address. A link with ``lesson`` in it hides the controls
 and shows ``question`` above the page. It may leave some controls visible (``show``), ask for a
-prediction first (``predict``) and contain an answer to be revealed (``answer``). A link with
-``class`` in it is a step of the class through all pages, whose words are in `CLASS`.
+prediction first (``predict``) and contain an answer to be revealed (``answer``): until then the
+question is all there is, so nothing on screen answers it. A link with ``class`` in it is a step of
+the class through all pages, whose words are in `CLASS`.
 
 Pages put their controls in `controls_panel`, describe with `scene_line` what a lesson has set, and
 call `show_link` last, with the names of their widgets and how each value is written.
@@ -11,6 +12,7 @@ call `show_link` last, with the names of their widgets and how each value is wri
 
 from __future__ import annotations
 
+import functools
 import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +20,11 @@ from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+
+from privgmm.dashboard.shared.fair_queue import this_session
+from privgmm.dashboard.shared.refresh import end_page, refresh_part
+from privgmm.dashboard.shared.tally import TALLY
+from privgmm.teaching.format import escaped
 
 __all__ = [
     "CLASS",
@@ -45,6 +52,8 @@ _LONGEST = 400
 """Characters of a text from an address, by convention: a question of a few sentences."""
 _MOST_PREDICTIONS = 5
 """By convention: more do not fit in a row."""
+_TALLY_EVERY = 2.0
+"""Seconds between two looks at the room's predictions, by convention."""
 _WORDS = ("lesson", "question", "predict", "answer", "show", "class")
 """Names in an address that belong to a lesson."""
 
@@ -57,7 +66,7 @@ def plainly(*keys: str) -> dict[str, Writer]:
 
     Examples
     --------
-    >>> write = plainly("auto")["auto"]
+    >>> write = plainly("open")["open"]
     >>> write(True), write(6.50), write(3), write("Scan")
     ('true', '6.5', '3', 'Scan')
     """
@@ -118,7 +127,6 @@ _TWO_GROUPS = {
     "n": "10,000",
     "data_seed": "1",
     "k": "2",
-    "auto": "true",
     "auto_k": "false",
     "epsilon": "1",
     "delta": "10⁻⁶",
@@ -127,20 +135,24 @@ _TWO_GROUPS = {
 }
 """Settings of Explore that two steps of the class share."""
 
+_EASY = {"kind": "Well separated", "epsilon": "1"}
+"""Settings of Explore that three lessons share."""
+
 CLASS: tuple[Lesson, ...] = (
     Lesson(
         "One person in a crowd",
-        "Two data sets differ in one person only. You see what was published, with NO noise. "
-        "Which data set was it made from?",
+        "Two data sets differ in one person only. One of them is published, with NO noise, and "
+        "you guess which: ten times. How often will you be right?",
         {"audit": "Guess", "audit_epsilon": "1", "person": "outlier", "noise": "off"},
         "Audit",
         (
-            "I will be right half of the time",
-            "I will be right more often",
-            "I will always be right",
+            "Half of the time",
+            "More often",
+            "Always",
         ),
-        "Without noise one person far away is recognised every time. Switch the noise on and play "
-        "again: now no one can be right much more often than half of the time, however clever.",
+        "Always: without noise one person far away is recognised every time. Try it below, then "
+        "switch the noise on and play again: now no one can be right much more often than half of "
+        "the time, however clever.",
         ("noise", "person"),
         "1",
     ),
@@ -158,13 +170,14 @@ CLASS: tuple[Lesson, ...] = (
     ),
     Lesson(
         "How can that be?",
-        "Blocks of people are fitted apart, they vote, and noise is added to what they agree on. "
-        "Which step hides a single person?",
+        "Every person becomes a few hundred waves, the waves of all people are added up, and noise "
+        "is added to the sums. Which step hides a single person?",
         {"film": "A sketch", "step": "1"},
         "How_it_works",
-        ("Dealing people into blocks", "The vote", "The noise"),
-        "All three together: one person is in one block only, so at most one vote changes, and a "
-        "little noise is enough to hide that. Press Play, then step through it again.",
+        ("Turning people into waves", "Adding them up", "The noise"),
+        "All three together: a wave is never higher than one, wherever a person lies, so replacing "
+        "one person moves a sum very little, and a little noise is enough to hide that. Press "
+        "Play, then step through it again.",
         ("film",),
         "3",
     ),
@@ -206,14 +219,14 @@ CLASS: tuple[Lesson, ...] = (
     ),
     Lesson(
         "What did this class spend?",
-        "Every Release you pressed is written down here, refusals too. Do two releases of ε = 1 "
-        "cost 2?",
+        "10,000 made-up people, released twice, each time with ε = 1. Every release is written "
+        "down here, refusals too. What do the two cost together?",
         {},
         "Ledger",
         ("More than 2", "Exactly 2", "2 or less"),
-        "2 or less. Adding all ε is always right, but bad luck rarely strikes twice, and the "
-        "account takes the smaller of two proved totals. Rehearsals are not in it: their people "
-        "do not exist.",
+        "2 or less: both were made when you pressed Reveal, and are written down below. Adding all "
+        "ε is always right, but bad luck rarely strikes twice, and the account takes the smaller "
+        "of two proved totals. Rehearsals are not in it.",
         (),
         "6b",
     ),
@@ -224,18 +237,18 @@ LESSONS: tuple[Lesson, ...] = (
     Lesson(
         "The price of a name on a list",
         "Guess first: how far does the noise move the two ellipses? Then press Release.",
-        {"method": "Lifted", "epsilon": "1", "n": "100,000", "seeded": "true", "noise_seed": "7"},
+        {**_EASY, "method": "Lifted", "n": "100,000", "seeded": "true", "noise_seed": "7"},
     ),
     Lesson(
         "A proud refusal",
         "10,000 people, the paper's own constants. Press Release: what does the answer tell a "
         "stranger about these people, and what would it take to learn more?",
-        {"method": "Paper", "epsilon": "1", "n": "10,000", "seeded": "true"},
+        {**_EASY, "method": "Paper", "n": "10,000", "seeded": "true"},
     ),
     Lesson(
         "Ten times as many people",
         "The same promise as before, from ten times the rows. Which error shrinks, and why?",
-        {"method": "Lifted", "epsilon": "1", "n": "1,000,000", "seeded": "true", "noise_seed": "7"},
+        {**_EASY, "method": "Lifted", "n": "1,000,000", "seeded": "true", "noise_seed": "7"},
     ),
     Lesson(
         "When bumps merge",
@@ -245,7 +258,6 @@ LESSONS: tuple[Lesson, ...] = (
             "sample": "Overlapping 2d",
             "method": "Lifted",
             "epsilon": "8",
-            "auto": "false",
             "seeded": "true",
         },
     ),
@@ -319,8 +331,12 @@ def revealed() -> bool:
     return lesson is None or bool(st.session_state.get(_seal(lesson)))
 
 
-def pin_question() -> None:
-    """Show the lesson on top of the page. Its words come from outside, so they are escaped."""
+def pin_question(*, teacher: bool) -> None:
+    """Show the lesson on top of the page; `teacher` if this is the screen that a class looks at.
+
+    Its words come from outside, so they are escaped. Before the answer is revealed the page ends
+    here.
+    """
     lesson = current_lesson()
     if lesson is None:
         return
@@ -331,35 +347,75 @@ def pin_question() -> None:
             f"<b>{html.escape(place + lesson.title)}</b>"
             f"<div>{html.escape(lesson.question)}</div></div>"
         )
+        if lesson.waits and not revealed():
+            _ask(lesson)
         with st.container(horizontal=True, vertical_alignment="bottom", key="lesson_row"):
-            if lesson.waits:
-                _ask(lesson)
+            if lesson.waits and not revealed():
+                _offer_answer(lesson)
             _lead_on()
+            st.button(
+                "Leave the lesson",
+                key="leave_lesson",
+                icon=":material/tune:",
+                on_click=leave_lesson,
+                type="tertiary",
+                help="Shows the controls",
+            )
         if lesson.waits and revealed():
             _show_answer(lesson)
+        if lesson.predictions and (teacher or revealed()):
+            refresh_part(functools.partial(_show_tally, lesson, st.empty()), every=_TALLY_EVERY)
         if lesson.visible:
             st.html(_left_in_sight(lesson.visible))
+    if lesson.waits and not revealed():
+        end_page()
 
 
 def _ask(lesson: Lesson) -> None:
-    """Show the predictions, and the button that reveals the answer."""
-    guess = None
-    if lesson.predictions:
-        guess = st.segmented_control(
-            "Your prediction", lesson.predictions, key=_prediction(lesson), persist_state="session"
-        )
-    if revealed():
-        return
+    """Show the predictions: each has a key, and the one that was chosen is marked."""
+    guess = st.session_state.get(_prediction(lesson))
+    with st.container(horizontal=True, key="predictions"):
+        for number, words in enumerate(lesson.predictions, 1):
+            st.button(
+                escaped(words),
+                key=f"predict_{number}",
+                shortcut=str(number),
+                type="primary" if words == guess else "secondary",
+                on_click=_predict,
+                args=(lesson, words),
+            )
+
+
+def _offer_answer(lesson: Lesson) -> None:
+    """Show the button that reveals the answer, after a prediction."""
+    missing = bool(lesson.predictions) and st.session_state.get(_prediction(lesson)) is None
     st.button(
         "Reveal",
         key="reveal",
         type="primary",
         icon=":material/visibility:",
-        disabled=bool(lesson.predictions) and guess is None,
-        help="Make a prediction first" if lesson.predictions and guess is None else None,
+        shortcut="Enter",
+        disabled=missing,
+        help="Make a prediction first" if missing else None,
         on_click=_reveal,
         args=(_seal(lesson),),
     )
+
+
+def _predict(lesson: Lesson, words: str) -> None:
+    st.session_state[_prediction(lesson)] = words
+    TALLY.count(_seal(lesson), this_session(), words)
+
+
+def _show_tally(lesson: Lesson, place: DeltaGenerator) -> None:
+    """Say how many predicted, and what, once that gives nothing away."""
+    counts = TALLY.counts(_seal(lesson))
+    total = sum(counts.values())
+    if not revealed():
+        place.caption(f":material/groups: Predictions so far on this server: {total}")
+        return
+    shares = " · ".join(f"{escaped(words)}: {counts.get(words, 0)}" for words in lesson.predictions)
+    place.caption(f":material/groups: Of {total} predictions on this server, {shares}")
 
 
 def _prediction(lesson: Lesson) -> str:
@@ -384,10 +440,15 @@ def _lead_on() -> None:
     number = _step()
     if number is None:
         return
-    if number > 1 and st.button("Back", key="class_back", icon=":material/arrow_back:"):
+    if number > 1 and st.button(
+        "Back", key="class_back", icon=":material/arrow_back:", shortcut="Shift+Left"
+    ):
         _go(number - 1)
     if number < len(CLASS) and st.button(
-        f"Next: {CLASS[number].title}", key="class_next", icon=":material/arrow_forward:"
+        f"Next: {CLASS[number].title}",
+        key="class_next",
+        icon=":material/arrow_forward:",
+        shortcut="Shift+Right",
     ):
         _go(number + 1)
 
@@ -501,13 +562,6 @@ def show_link(values: Mapping[str, str | list[str]]) -> None:
     """
     base = str(st.context.url or "")
     if current_lesson() is not None:
-        st.button(
-            "Leave the lesson",
-            key="leave_lesson",
-            icon=":material/tune:",
-            on_click=leave_lesson,
-            help="Shows the controls",
-        )
         return
     with st.popover("Link to this", icon=":material/link:"):
         st.markdown("**This state, seeds included**")

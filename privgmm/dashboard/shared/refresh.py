@@ -22,12 +22,13 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from privgmm.dashboard.shared.background import WorkerPool, is_known
 from privgmm.dashboard.shared.fair_queue import RELEASES
+from privgmm.teaching.background import WorkerPool, is_known
 
 __all__ = [
     "BRIEFLY",
     "PAGE_POOL",
+    "end_page",
     "is_tick",
     "place_timer",
     "refresh_part",
@@ -228,6 +229,15 @@ def _place_fragment(
         st.fragment(_tick, run_every=seconds)(run, part)
 
 
+class _PageEnd(Exception):
+    """Ends a page before its last line."""
+
+
+def end_page() -> NoReturn:
+    """End the page here; what it has rendered so far stays, and refreshes itself."""
+    raise _PageEnd
+
+
 def refreshing_page(page: Callable[[], None]) -> Callable[[], None]:
     """Decorate a page: it is rendered under the lock, and its timer starts when all is rendered."""
 
@@ -236,7 +246,8 @@ def refreshing_page(page: Callable[[], None]) -> Callable[[], None]:
         with _THREAD.turn.held():
             _THREAD.page_run, _THREAD.whole_page = None, True
             try:
-                page()
+                with contextlib.suppress(_PageEnd):
+                    page()
                 _start_timer()
             finally:
                 _THREAD.whole_page = False

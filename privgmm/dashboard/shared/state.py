@@ -13,6 +13,7 @@ import streamlit as st
 from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.learners.registry import LEARNERS
 from privgmm.methods.request import PlanRequest
+from privgmm.methods.usefulness import USUAL_ALPHA
 from privgmm.records.notebook import DEFAULT_LEARNER, Rows, Run
 from privgmm.releases import Outcome
 
@@ -37,6 +38,8 @@ class Settings:
         None for cryptographic noise.
     learner : str
         A name in `privgmm.learners.registry.LEARNERS`. No plan depends on it.
+    alpha : float
+        The accuracy that a release is judged by.
     """
 
     data: str
@@ -44,6 +47,7 @@ class Settings:
     request: PlanRequest
     seed: int | None
     learner: str = DEFAULT_LEARNER
+    alpha: float = USUAL_ALPHA
 
     @property
     def most_components(self) -> int | None:
@@ -74,7 +78,8 @@ class Settings:
             "learner": self.learner,
             "ε": asked.epsilon,
             "δ": asked.delta,
-            "α": asked.alpha,
+            "α": self.alpha if asked.alpha is None else asked.alpha,
+            "mask accuracy": asked.mask_accuracy,
             "components": asked.components_in_words,
             "blocks": asked.n_blocks,
             "noise seed": self.seed,

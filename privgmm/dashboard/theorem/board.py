@@ -6,30 +6,24 @@ The number inputs hold the pair; dragging and choosing write into them, so that 
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import streamlit as st
 
-from privgmm.arrays import Array
 from privgmm.dashboard.shared.layout import slider_ends
 from privgmm.dashboard.shared.lessons import LINKED, Writer, plainly
-from privgmm.dashboard.theorem.drag import (
+from privgmm.dashboard.theorem.drag import drag_pair, dragged_pair, is_held
+from privgmm.teaching.pairs import (
     NARROWEST_SPREAD,
+    PAIR_PRESETS,
     REACH,
+    START,
     WIDEST_SPREAD,
+    ZOOMS,
     PlaneGaussian,
-    drag_pair,
-    dragged_pair,
-    is_held,
 )
 
 __all__ = [
     "BOARD_WRITERS",
-    "PAIR_PRESETS",
-    "START",
-    "UNIT_GAUSSIAN",
-    "ZOOMS",
-    "Pair",
     "choose_zoom",
     "hand_rests",
     "load",
@@ -37,38 +31,13 @@ __all__ = [
     "type_pair",
 ]
 
-ZOOMS = (1, 10, 100, 1000, 10_000)
-"""Factors of the microscope; from about 1000 the theorem applies to most pairs on the board."""
 _DRAG = "drag"
+_CLOSE = 1000
+"""The microscope of ready-made pairs: so close the constants that they show hold."""
 BOARD_WRITERS: dict[str, Writer] = {
     "zoom": lambda zoom: f"{zoom:,}×",
     **plainly(*(f"{f.name}{which}" for which in (1, 2) for f in dataclasses.fields(PlaneGaussian))),
 }
-
-UNIT_GAUSSIAN = PlaneGaussian(0.0, 0.0, 1.0, 1.0, 0.0)
-"""Mean zero and covariance one."""
-START = (PlaneGaussian(-0.8, -0.4, 1.5, 0.9, -30.0), PlaneGaussian(0.6, 0.5, 1.2, 1.1, 60.0))
-"""The first pair on the board: different, and with all handles visible."""
-PAIR_PRESETS: dict[str, tuple[PlaneGaussian, PlaneGaussian, str]] = {
-    "Start again": (*START, "The pair that the page starts with"),
-    "Means only": (
-        UNIT_GAUSSIAN,
-        PlaneGaussian(0.8, 0.0, 1.0, 1.0, 0.0),
-        "Equal shapes: TV = 0.3989 Δ as TV → 0, in any dimension",
-    ),
-    "Least TV": (
-        UNIT_GAUSSIAN,
-        PlaneGaussian(0.0, 0.0, 1.225, 0.707, 0.0),
-        "One spread grows as the other shrinks: TV is as small as Δ allows, 0.2251 Δ",
-    ),
-    "Most TV": (
-        UNIT_GAUSSIAN,
-        PlaneGaussian(1.0, 0.0, 1.137, 1.399, 0.0),
-        "A full shift and both spreads grow: in two dimensions TV is at most 0.4782 Δ",
-    ),
-}
-"""Pairs by name, each with its explanation; the numbers are best constants of Theorem 1.8."""
-
 
 _INPUTS: tuple[tuple[str, float, float, float, str | None], ...] = (
     ("Centre, across", -REACH, REACH, 0.1, None),
@@ -84,33 +53,6 @@ _INPUTS: tuple[tuple[str, float, float, float, str | None], ...] = (
     ("Turn in degrees", -90.0, 90.0, 5.0, None),
 )
 """Label, range, step and help of the number inputs, in the order of the fields."""
-
-
-class Pair(NamedTuple):
-    """Two Gaussians in the plane, as means (2,) and covariances (2, 2)."""
-
-    mean1: Array
-    cov1: Array
-    mean2: Array
-    cov2: Array
-
-    @classmethod
-    def seen_through(cls, first: PlaneGaussian, second: PlaneGaussian, zoom: float) -> Pair:
-        """Make the pair whose difference, `zoom` times larger, is the one on the board.
-
-        Mean and covariance of the second move in a straight line to those of the first, so Delta
-        is exactly `zoom` times smaller, and the covariance stays positive definite.
-        """
-        return cls(
-            first.mean,
-            first.covariance,
-            first.mean + (second.mean - first.mean) / zoom,
-            first.covariance + (second.covariance - first.covariance) / zoom,
-        )
-
-    def swapped(self) -> Pair:
-        """Swap first and second."""
-        return Pair(self.mean2, self.cov2, self.mean1, self.cov1)
 
 
 def show_board(
@@ -151,7 +93,7 @@ def choose_zoom() -> int:
     zoom = st.select_slider(
         "Microscope",
         ZOOMS,
-        1000,
+        _CLOSE,
         format_func=lambda zoom: f"{zoom:,}×",
         key="zoom",
         **LINKED,
@@ -161,7 +103,9 @@ def choose_zoom() -> int:
     slider_ends("as drawn", "nearly equal")
     row = st.container(horizontal=True, gap="small")
     for name, (first, second, words) in PAIR_PRESETS.items():
-        row.button(name, key=f"preset {name}", help=words, on_click=load, args=(first, second))
+        row.button(
+            name, key=f"preset {name}", help=words, on_click=load, args=(first, second, _CLOSE)
+        )
     return int(zoom)
 
 

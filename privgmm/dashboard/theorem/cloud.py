@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.lessons import LINKED, Writer, controls_panel, plainly
-from privgmm.dashboard.theorem.board import UNIT_GAUSSIAN, ZOOMS, load
-from privgmm.dashboard.theorem.drag import PlaneGaussian
+from privgmm.dashboard.theorem.board import load
 from privgmm.distances.bounds import TVBounds
 from privgmm.distances.gaussian_pairs import PAIR_KINDS, PairCloud, random_pairs
 from privgmm.figures.theory import (
@@ -23,6 +21,8 @@ from privgmm.figures.theory import (
     pair_alt_text,
     pair_figure,
 )
+from privgmm.teaching.format import number_in_words
+from privgmm.teaching.pairs import UNIT_GAUSSIAN, ZOOMS, PlaneGaussian
 
 __all__ = ["CLOUD_WRITERS", "chosen_dot", "exaggeration", "show_cloud"]
 

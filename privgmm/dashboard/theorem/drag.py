@@ -12,76 +12,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
-from privgmm.arrays import Array
 from privgmm.figures.theory import FIRST, SECOND
+from privgmm.teaching.pairs import NARROWEST_SPREAD, REACH, WIDEST_SPREAD, PlaneGaussian
 
 __all__ = [
-    "NARROWEST_SPREAD",
-    "REACH",
-    "WIDEST_SPREAD",
-    "PlaneGaussian",
     "drag_pair",
     "dragged_pair",
     "is_held",
     "read_pair",
 ]
-
-REACH = 3.5
-"""Centres lie within this of the origin in each coordinate."""
-
-NARROWEST_SPREAD, WIDEST_SPREAD = 0.1, 3.5
-"""Limits of standard deviations: handles stay on the board and apart from the centre."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlaneGaussian:
-    """A Gaussian in the plane, by the numbers that dragging changes.
-
-    Parameters
-    ----------
-    x, y : float
-        Centre.
-    along, across : float
-        Standard deviations along the long handle and across it.
-    turn : float
-        Degrees from the first axis to the long handle, anticlockwise.
-    """
-
-    x: float
-    y: float
-    along: float
-    across: float
-    turn: float
-
-    @property
-    def mean(self) -> Array:
-        """Array (2,)."""
-        return np.array([self.x, self.y])
-
-    @property
-    def covariance(self) -> Array:
-        """Array (2, 2)."""
-        angle = math.radians(self.turn)
-        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-        root = turn * [self.along, self.across]
-        return np.asarray(root @ root.T, dtype=np.float64)
-
-    def within_limits(self) -> PlaneGaussian:
-        """The nearest Gaussian that the controls can show."""
-        return PlaneGaussian(
-            x=_within(self.x, -REACH, REACH),
-            y=_within(self.y, -REACH, REACH),
-            along=_within(self.along, NARROWEST_SPREAD, WIDEST_SPREAD),
-            across=_within(self.across, NARROWEST_SPREAD, WIDEST_SPREAD),
-            turn=round(90 - (90 - self.turn) % 180, 1),
-        )
-
-
-def _within(value: float, low: float, high: float) -> float:
-    return round(min(max(value, low), high), 3)
 
 
 def read_pair(reported: Any) -> tuple[PlaneGaussian, PlaneGaussian] | None:

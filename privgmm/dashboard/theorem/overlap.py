@@ -7,87 +7,13 @@ it where the shapes are equal.
 
 from __future__ import annotations
 
-import dataclasses
-import math
-
-import numpy as np
 import streamlit as st
 
-from privgmm.arrays import Array
-from privgmm.dashboard.shared.format import number_in_words
-from privgmm.dashboard.theorem.board import Pair
-from privgmm.distances.total_variation import gaussian_tv
 from privgmm.figures.theory import overlap_alt_text, overlap_figure
+from privgmm.teaching.format import number_in_words
+from privgmm.teaching.pairs import Shadow, chance_of_best_guess
 
-__all__ = ["Shadow", "chance_of_best_guess", "clearest_shadow", "show_overlap"]
-
-_ANGLES = np.linspace(0.0, math.pi, 180, endpoint=False)
-"""Directions tried, one per degree: total variation hardly changes between two."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Shadow:
-    """Two Gaussians of the plane on a line through the middle between their centres.
-
-    Parameters
-    ----------
-    direction : array (2,)
-        Of unit length.
-    middle : array (2,)
-        Where the line has its zero.
-    means, deviations : arrays (2,)
-        Of the two, along the line.
-    tv : float
-        Total variation between the two on the line: at most that in the plane.
-    """
-
-    direction: Array
-    middle: Array
-    means: Array
-    deviations: Array
-    tv: float
-
-    def ends(self, reach: float) -> tuple[float, float, float, float]:
-        """Two points (x, y, x, y) of the line at this distance from its zero."""
-        (x0, y0), (x1, y1) = (self.middle + sign * reach * self.direction for sign in (-1, 1))
-        return float(x0), float(y0), float(x1), float(y1)
-
-
-def clearest_shadow(pair: Pair) -> Shadow:
-    """Find the line on which the two differ most, of 180 directions."""
-    middle = (pair.mean1 + pair.mean2) / 2
-    directions = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
-    means = [(directions @ (mean - middle))[:, None] for mean in (pair.mean1, pair.mean2)]
-    variances = [
-        np.einsum("ai,ij,aj->a", directions, cov, directions)[:, None, None]
-        for cov in (pair.cov1, pair.cov2)
-    ]
-    tv = np.asarray(gaussian_tv(means[0], variances[0], means[1], variances[1]))
-    best = int(np.argmax(tv))
-    return Shadow(
-        directions[best],
-        middle,
-        np.array([mean[best, 0] for mean in means]),
-        np.sqrt([variance[best, 0, 0] for variance in variances]),
-        float(tv[best]),
-    )
-
-
-def chance_of_best_guess(tv: float) -> str:
-    """Write ``(1 + TV) / 2`` in per cent, with enough digits to differ from 50%.
-
-    Examples
-    --------
-    >>> chance_of_best_guess(0.4612), chance_of_best_guess(0.0007069), chance_of_best_guess(0.0)
-    ('73%', '50.035%', '50%')
-    >>> chance_of_best_guess(1e-9)
-    'a little above 50%'
-    """
-    extra = 50 * tv
-    if extra == 0 or extra >= 1:
-        return f"{50 + extra:.0f}%"
-    decimals = 1 - math.floor(math.log10(extra))
-    return f"{50 + extra:.{decimals}f}%" if decimals <= 4 else "a little above 50%"
+__all__ = ["show_overlap"]
 
 
 def show_overlap(shadow: Shadow, drawn_tv: float, tv: float, zoom: int) -> None:

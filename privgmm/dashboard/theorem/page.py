@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from privgmm.dashboard.shared.format import number_in_words
 from privgmm.dashboard.shared.layout import frame
 from privgmm.dashboard.shared.lessons import (
     LINKED,
@@ -21,19 +20,10 @@ from privgmm.dashboard.shared.lessons import (
 )
 from privgmm.dashboard.shared.refresh import is_tick, refreshing_page, rerun
 from privgmm.dashboard.theorem import board, cloud
-from privgmm.dashboard.theorem.board import (
-    ZOOMS,
-    Pair,
-    choose_zoom,
-    hand_rests,
-    show_board,
-    type_pair,
-)
+from privgmm.dashboard.theorem.board import choose_zoom, hand_rests, show_board, type_pair
 from privgmm.dashboard.theorem.cloud import show_cloud
-from privgmm.dashboard.theorem.drag import REACH
-from privgmm.dashboard.theorem.overlap import clearest_shadow, show_overlap
+from privgmm.dashboard.theorem.overlap import show_overlap
 from privgmm.distances.bounds import (
-    PREMISE,
     TVBounds,
     best_constants,
     pinsker,
@@ -43,6 +33,8 @@ from privgmm.distances.bounds import (
 )
 from privgmm.distances.total_variation import gaussian_tv
 from privgmm.figures.theory import HIGHEST, LOWEST
+from privgmm.teaching.format import number_in_words
+from privgmm.teaching.pairs import REACH, Pair, clearest_shadow, theorem_in_words
 
 __all__ = ["bounds_table", "page"]
 
@@ -131,30 +123,13 @@ def _numbers(known: TVBounds) -> None:
 
 
 def _verdict(known: TVBounds, zoom: int) -> None:
-    delta, tv = float(known.delta), float(known.tv)
-    if tv == 0:
-        st.info("The two are equal: TV = Δ = 0. Move one.", icon=":material/drag_pan:")
-    elif known.applies:
-        st.success(
-            f"TV < 1/600, so the theorem applies: {number_in_words(float(known.lower), 3)} ≤ "
-            f"**{number_in_words(tv)}** ≤ {number_in_words(float(known.upper), 3)}. Its lower "
-            f"bound is {tv / float(known.lower):.0f} times too small for this pair, its upper "
-            f"bound {float(known.upper) / tv - 1:.0%} too large.",
-            icon=":material/check_circle:",
-        )
-    else:
-        inside = float(known.lower) <= tv <= float(known.upper)
-        near = [z for z in ZOOMS if HIGHEST * delta * zoom / z < PREMISE]
-        advice = (
-            f"Set the microscope to {near[0]:,}× to come close enough."
-            if near
-            else "Bring the two closer together on the board."
-        )
-        st.warning(
-            f"TV ≥ 1/600, so the theorem says nothing here. Δ/200 ≤ TV ≤ Δ/√2 "
-            f"{'holds anyway' if inside else 'does not hold'}. {advice}",
-            icon=":material/visibility_off:",
-        )
+    tone, words = theorem_in_words(known, zoom)
+    show, icon = {
+        "equal": (st.info, ":material/drag_pan:"),
+        "applies": (st.success, ":material/check_circle:"),
+        "silent": (st.warning, ":material/visibility_off:"),
+    }[tone]
+    show(words, icon=icon)
 
 
 def _guess() -> None:

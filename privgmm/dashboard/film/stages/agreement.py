@@ -15,7 +15,6 @@ import plotly.graph_objects as go
 from privgmm.audit.guessing import Silence
 from privgmm.dashboard.film.film_data import StageRun
 from privgmm.dashboard.film.scene import LOCKED, FilmScene, FilmScenes, shows
-from privgmm.dashboard.shared.format import chance_in_words, number_in_words
 from privgmm.distances.parameters import dist_gmm
 from privgmm.figures import film as film_figures
 from privgmm.figures import votes as votes_figures
@@ -28,6 +27,7 @@ from privgmm.stages.agreement.algorithm_1 import settled_distances
 from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.agreement.stage import AgreementView
 from privgmm.stages.sketch.frame import Frame
+from privgmm.teaching.format import chance_in_words, number_in_words
 
 __all__ = ["agreement_scenes", "masked_again"]
 

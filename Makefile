@@ -1,4 +1,4 @@
-# The two commands are `make app` and `make test`; both set everything up in .venv first.
+# `make app`, `make notebook` and `make test` set everything up in .venv first.
 # Only python3 >= 3.11 with venv is assumed. uv is used when it is on the PATH.
 
 PYTHON ?= python3
@@ -7,38 +7,51 @@ PY     := $(VENV)/bin/python
 # One BLAS thread a process: two test workers share two cores
 ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 UV     := $(shell command -v uv 2>/dev/null)
+# Tests start many interpreters: they may cache bytecode even where the environment forbids it
+export PYTHONDONTWRITEBYTECODE :=
 
 ifeq ($(UV),)
   MAKE_VENV = $(PYTHON) -m venv $(VENV)
-  INSTALL   = $(PY) -m pip install --quiet --disable-pip-version-check
+  PIP       = $(PY) -m pip install --quiet --disable-pip-version-check
+  # dependency groups need pip 25.1
+  INSTALL   = $(PIP) "pip>=25.1" && $(PIP) -c constraints.txt
 else
   MAKE_VENV = $(UV) venv --quiet --python $(PYTHON) $(VENV)
-  INSTALL   = $(UV) pip install --quiet --python $(PY)
+  INSTALL   = $(UV) pip install --quiet --python $(PY) -c constraints.txt
 endif
 
-.PHONY: app test docs lint format bench audit peers clean
+.PHONY: app notebook test docs lint format bench audit peers constraints clean
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit("privgmm needs python3 >= 3.11, found " + sys.version.split()[0] + "; pass PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
 	$(MAKE_VENV)
 
-$(VENV)/.app: pyproject.toml | $(PY)
+$(VENV)/.app: pyproject.toml constraints.txt | $(PY)
 	$(INSTALL) -e ".[app]"
 	$(PY) -m privgmm.compile_kernels
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(PY)
-	$(INSTALL) -e ".[app,scale,test,dev,docs]"
+$(VENV)/.notebook: pyproject.toml constraints.txt | $(PY)
+	$(INSTALL) -e ".[notebook]"
+	$(PY) -m privgmm.compile_kernels
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(PY)
+	$(INSTALL) -e ".[app,notebook,scale,sign]" --group test --group dev --group docs
 	$(PY) -m privgmm.compile_kernels
 	@touch $@
 
 $(VENV)/.tables: $(VENV)/.test
-	$(INSTALL) -e ".[tables]"
+	$(INSTALL) --group tables
 	@touch $@
 
 # The dashboard, on http://localhost:8501
 app: $(VENV)/.app
 	$(PY) -m privgmm.dashboard.launch
+
+# The interactive notebook, in JupyterLab
+notebook: $(VENV)/.notebook
+	$(PY) -m jupyterlab notebooks/private_mixtures.ipynb
 
 lint: $(VENV)/.test
 	$(PY) -m ruff check .
@@ -69,6 +82,15 @@ bench: $(VENV)/.test $(VENV)/.tables
 # Other tools on the same rows, each in an environment of its own; writes docs/comparison.md
 peers: $(VENV)/.test $(VENV)/.tables
 	$(ONE) $(PY) -m benchmarks.peers
+
+# The newest versions that all extras and groups allow together, into constraints.txt
+constraints: $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check uv
+	sed -n '/^#/p' constraints.txt > constraints.new
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --upgrade --all-extras \
+	  --group dev --group test --group docs --group tables --no-annotate --no-header --no-emit-index-url \
+	  pyproject.toml >> constraints.new
+	mv constraints.new constraints.txt
 
 clean:
 	rm -rf $(VENV) benchmarks/peers/.venvs site .mypy_cache .ruff_cache .pytest_cache

@@ -121,6 +121,31 @@ def fresh(n_rows: int, method: str, runs: int = 100) -> None:
     )
 
 
+def refusals(runs: int = 400) -> None:
+    """Compare the run times of refusals and releases, and of refusals of A and of B.
+
+    Of a table that is hardly ever released; one row of B was moved to 10¹².
+    """
+    case = cases()[1]
+    for rows in (case.first, case.second):
+        release(rows, case.plan)
+    ended: dict[bool, list[list[float]]] = {True: [[], []], False: [[], []]}
+    for _ in range(runs):
+        for side, rows in enumerate((case.first, case.second)):
+            start = time.process_time()
+            released = release(rows, case.plan).released
+            ended[released][side].append(time.process_time() - start)
+    for released, sides in ended.items():
+        least = min(map(len, sides))
+        clock = attack_on(*(np.array(one[:least])[:, None] for one in sides))
+        print(
+            "released" if released else "refused",
+            f"{len(sides[0])} and {len(sides[1])} times; medians "
+            f"{1e3 * np.median(sides[0]):.2f} and {1e3 * np.median(sides[1]):.2f} ms; by the clock "
+            f"{clock.success:.0%} right of {2 * least}",
+        )
+
+
 def shown_too_much() -> None:
     """Attack what a mask draws before it is squared and shuffled, exactly and by simulation."""
     rng = np.random.default_rng(0)
@@ -182,6 +207,7 @@ def main(names: list[str]) -> None:
         "from_rows_to_mixture": from_rows_to_mixture,
         "fresh_sketch": lambda: fresh(2_000, "sketch"),
         "fresh_lifted": lambda: fresh(40_000, "lifted"),
+        "refusals": refusals,
     }
     for name in names or attacks:
         start = time.process_time()

@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- import graph: begin -->", "<!-- import graph: end -->"
 
 MODULES_OF_THE_ROOT = {
-    "values": ("errors", "arrays", "html", "budget", "mixture", "covariance_structures"),
+    "values": ("errors", "arrays", "showing", "budget", "mixture", "covariance_structures"),
     "release": ("results", "releases", "compile_kernels"),
     "doors": ("estimator", "cli"),
 }

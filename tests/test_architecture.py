@@ -236,6 +236,8 @@ ROOT_NAMES = [
     "mixture_tv",
     "prepare",
     "random_mixture",
+    "read_mixture",
+    "read_receipt",
     "release",
     "row_source",
     "theorem_1_8",
@@ -249,7 +251,7 @@ IN_ROOMS = {
     "ledger": "Ledger MemoryLedger SQLiteLedger",
     "methods": "get names plan_for register unregister",
     "privacy": "DiscreteGaussian RenyiCurve TruncatedLaplace",
-    "records": "make_bundle make_receipt sketch_of verify_receipt write_receipt",
+    "records": "make_bundle make_receipt read_receipt sketch_of verify_receipt write_receipt",
     "stages": "Agreement PopulousTest Refinement private_populous_estimator",
 }
 """What each room promises; it may offer more."""

@@ -220,6 +220,7 @@ ROOMS = (
     "privgmm.privacy",
     "privgmm.records",
     "privgmm.stages",
+    "privgmm.widgets",
 )
 """Where users import from."""
 

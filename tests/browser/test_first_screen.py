@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
 from tests.browser.conftest import Requests, settle
 
@@ -116,6 +116,34 @@ def test_the_picture_follows_the_point_on_the_curve(browser: Browser, address: s
     assert page.get_by_role("slider", name="Privacy budget ε").get_attribute("aria-valuetext") == (
         "0.8"
     )
+    context.close()
+
+
+def test_a_move_that_got_lost_is_told_again(browser: Browser, address: str) -> None:
+    """Streamlit may drop what a widget says while the page reruns."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    lost: list[bytes | str] = []
+
+    def forward(route: WebSocketRoute) -> None:
+        server = route.connect_to_server()
+
+        def sent(message: bytes | str) -> None:
+            text = message if isinstance(message, bytes) else message.encode()
+            if b'"sequence"' in text and not lost:
+                lost.append(message)
+            else:
+                server.send(message)
+
+        route.on_message(sent)
+
+    page.route_web_socket(re.compile("stream$"), forward)
+    page.goto(f"{address}/?kind=Well+separated&epsilon=1")
+    settle(page)
+    page.get_by_role("slider", name="ε on the curve").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile("epsilon=0.8"))
+    assert lost
     context.close()
 
 

@@ -6,6 +6,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const REST = 120; // milliseconds without a move after which the page is told
 const TRUST = 2000; // milliseconds for which a move counts more than an older answer of the page
+const PATIENCE = 3000; // milliseconds after which a move that was not acknowledged is told again
 const REDRAWN = 700; // milliseconds that a new picture may take after the page has caught up
 const HEIGHT = 170;
 const EDGE = { left: 44, right: 14, top: 30, bottom: 34 };
@@ -179,10 +180,20 @@ function report(curve) {
   clearTimeout(curve.timer);
   curve.timer = setTimeout(() => {
     curve.timer = null;
-    curve.sequence += 1;
+    // a clock, so that a curve that was taken off the page and put back never counts from one again
+    curve.sequence = Math.max(curve.sequence + 1, Date.now());
     curve.trusted = performance.now() + TRUST;
     curve.send("moved", { epsilon: curve.data.stops[curve.here].epsilon, sequence: curve.sequence });
+    awaitAnswer(curve, curve.sequence);
   }, REST);
+}
+
+// The page may forget what it is told while it reruns: a move is told until it is acknowledged.
+function awaitAnswer(curve, sequence) {
+  setTimeout(() => {
+    const answered = curve.data.sequence >= sequence || curve.sequence !== sequence;
+    if (curve.stage.isConnected && !answered && curve.timer === null) report(curve);
+  }, PATIENCE);
 }
 
 function nearest(curve, event) {

@@ -20,11 +20,13 @@ from privgmm.teaching.format import error_in_words
 from privgmm.teaching.rehearsal import EPSILON_STOPS, Rehearsal
 from privgmm.teaching.verdict import Tone, tone_of
 
-__all__ = ["show_epsilon_curve", "stop_of"]
+__all__ = ["follow_hand", "show_epsilon_curve", "stop_of"]
 
 _KEY = "epsilon_curve"
 _SLIDER = "epsilon"
 """Key of the slider that holds the value."""
+_TAKEN = "epsilon_curve_taken"
+"""Number of the last move that the slider has taken."""
 _GHOSTS = "possible release"
 """What the traces of possible releases are called, but for an s."""
 
@@ -66,7 +68,7 @@ def show_epsilon_curve(
                 for epsilon in EPSILON_STOPS
             ],
             "here": EPSILON_STOPS.index(here),
-            "sequence": _report().get("sequence", 0),
+            "sequence": st.session_state.get(_TAKEN, 0),
             "alpha": alpha,
             "without": without,
             "place": "st-key-picture",
@@ -82,7 +84,6 @@ def show_epsilon_curve(
                 "group": f"Error against ε, from {reference}. " + _in_words(known, without),
             },
         },
-        on_moved_change=_moved,
     )
 
 
@@ -149,16 +150,21 @@ def _shapes(mixture: Mixture | None, axes: tuple[int, int]) -> list[list[float]]
     return [[float(f"{number:.5g}") for number in line] for line in numbers]
 
 
-def _report() -> Mapping[str, Any]:
+def follow_hand() -> None:
+    """Move the slider to where the point was dragged; called before the slider is rendered.
+
+    Not a callback: Streamlit forgets the callback of a widget that a stopped run did not reach.
+    """
     state = st.session_state.get(_KEY)
     report = state.get("moved") if isinstance(state, Mapping) else None
-    return report if isinstance(report, Mapping) else {}
-
-
-def _moved() -> None:
-    epsilon = _report().get("epsilon")
-    if epsilon in EPSILON_STOPS:
-        st.session_state[_SLIDER] = float(epsilon)
+    if not isinstance(report, Mapping):
+        return
+    epsilon, sequence = report.get("epsilon"), report.get("sequence")
+    # the browser repeats its last move with every message
+    if epsilon not in EPSILON_STOPS or sequence <= st.session_state.get(_TAKEN, 0):
+        return
+    st.session_state[_TAKEN] = sequence
+    st.session_state[_SLIDER] = float(epsilon)
 
 
 _CSS = """

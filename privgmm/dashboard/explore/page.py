@@ -19,6 +19,7 @@ from privgmm.dashboard.explore.data_panel import (
     choose_data,
     choose_rows,
 )
+from privgmm.dashboard.explore.epsilon_curve import follow_hand
 from privgmm.dashboard.explore.feasibility import (
     Feasibility,
     feasibility_of,
@@ -92,6 +93,7 @@ def page() -> None:
     )
     collect()
     begin_opening()
+    follow_hand()
     rail, picture = st.container(key="explore").columns([1, 2.6])
     # across the whole page; on a phone, after the controls
     below = st.container(key="below")

@@ -277,7 +277,8 @@ class PreparedRelease:
                 if facts[name] is not None:
                     facts[name] = facts[name].with_columns(self._columns)
             names = facts["mixture"].columns
-            facts["atoms"] = tuple(atom.named(names) for atom in facts["atoms"])
+            for name in ("atoms", "ranges"):
+                facts[name] = tuple(one.named(names) for one in facts[name])
             result = Release(**record, **facts)
         problem = _concluded(intent, released=result.released, reason=why)
         view = CuratorView(drawn, self._work, self.plan, self._table)

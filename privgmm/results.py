@@ -21,10 +21,11 @@ from privgmm.showing.html import refusal_html, release_html
 from privgmm.showing.shortcuts import plotted, saved
 from privgmm.showing.text import component_lines, component_table, expected_line, mixture_title
 from privgmm.stages.accuracy import NOT_RESOLVED
-from privgmm.stages.recorded import as_published
+from privgmm.stages.recorded import as_published, single_values
 from privgmm.stages.sketch.fitting import MISFIT
 from privgmm.stages.sketch.private_sketch import EXPLAINED
 from privgmm.stages.stage import Published
+from privgmm.stages.tails import tail_sentences, unseen_sentences
 
 __all__ = ["LIKE_A_VALUE", "Refusal", "Release"]
 
@@ -160,6 +161,7 @@ class Release(Published, _Record):
         unexplained = self.misfit is not None and self.misfit > MISFIT
         concerns = [str(self.misfit_in_words)] if unexplained else []
         concerns += [LIKE_A_VALUE] if self.floored else []
+        concerns += self.tails
         lost = [str(j + 1) for j, how in enumerate(self.resolution) if how == NOT_RESOLVED]
         if lost:
             concerns.append(
@@ -168,6 +170,21 @@ class Release(Published, _Record):
                 "the errors are as large as what they describe."
             )
         return concerns
+
+    @functools.cached_property
+    def single_values(self) -> dict[tuple[int, int], float]:
+        """Say which components are a value that many rows share: ``{(component, column): value}``.
+
+        Both are numbered from 0. Such a component is no shape: in that column all of it is the
+        value itself, and its width is the least that is published.
+        """
+        spreads = {str(one.column): one.spread for one in self.ranges}
+        return single_values(self.mixture, self.atoms, spreads)
+
+    @functools.cached_property
+    def tails(self) -> tuple[str, ...]:
+        """Say which columns have longer tails than the mixture. Public; not useful if there are."""
+        return tuple(tail_sentences(self.ranges, self.mixture))
 
     @functools.cached_property
     def verdict(self) -> str | None:
@@ -185,7 +202,9 @@ class Release(Published, _Record):
 
     def summary(self) -> Any:
         """Tabulate the mixture as a pandas data frame, with standard errors where known."""
-        return component_table(self.mixture, self.standard_errors, self.resolution)
+        return component_table(
+            self.mixture, self.standard_errors, self.resolution, self.single_values
+        )
 
     def plot(self, **options: Any) -> Any:
         """Draw the mixture with its standard errors, as a Plotly figure (`figures.objects`)."""
@@ -215,24 +234,26 @@ class Release(Published, _Record):
         lines += [] if self.choice is None else [str(self.choice)]
         lines += [] if self.misfit_in_words is None else [self.misfit_in_words]
         lines += [LIKE_A_VALUE] if self.floored else []
-        lines += self.recorded_in_lines()
+        lines += [*self.tails, *self.recorded_in_lines()]
         return "\n".join(lines + self.components_in_lines())
 
     def recorded_in_lines(self) -> list[str]:
-        """Say which values many rows share, and which columns lie on a grid."""
+        """Say which values many rows share, which columns lie on a grid, and what is not seen."""
         lines = [f"{atom}." for atom in self.atoms]
         for name, step in zip(self.mixture.columns, self.steps, strict=False):
             if step is not None:
                 grid = "whole numbers" if step == 1 else f"multiples of {step:g}"
                 lines.append(f"Nearly all values of {name} are {grid}.")
-        return lines
+        return lines + unseen_sentences(self.ranges)
 
     def components_in_lines(self) -> list[str]:
         """List the components, with what is known of their errors."""
         return [
             *expected_line(self.expected_error),
             f"{mixture_title(self.mixture)}:",
-            *component_lines(self.mixture, self.standard_errors, self.resolution),
+            *component_lines(
+                self.mixture, self.standard_errors, self.resolution, self.single_values
+            ),
         ]
 
     def to_dict(self) -> dict[str, Any]:

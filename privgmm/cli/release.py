@@ -431,6 +431,7 @@ def _found(result: Release) -> list[str]:
         lines.append(f"{result.verdict} Misfit: {result.misfit:.3g}.")
     if result.floored:
         lines.append(LIKE_A_VALUE)
+    lines += result.tails
     return lines + result.recorded_in_lines() + result.components_in_lines()
 
 

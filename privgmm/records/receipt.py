@@ -60,6 +60,7 @@ from privgmm.stages.sketch.histogram_frame import HistogramFrame
 from privgmm.stages.sketch.private_sketch import PrivateSketch
 from privgmm.stages.sketch.stage import Sketch
 from privgmm.stages.standard_errors import StandardErrors
+from privgmm.stages.tails import ranges_from_dicts
 
 __all__ = [
     "RECEIPT_SCHEMA",
@@ -347,6 +348,7 @@ def read_receipt(document: Document) -> Release | Refusal:
         resolution=tuple(receipt.get("resolution") or ()),
         atoms=atoms_from_dicts(receipt.get("atoms") or ()),
         steps=tuple(receipt.get("steps") or ()),
+        ranges=ranges_from_dicts(receipt.get("ranges") or ()),
         choice=None if choice is None else Choice.from_dict(choice),
     )
 
@@ -626,23 +628,36 @@ def _error_problems(
 def _recorded_problems(receipt: dict[str, Any], mixture: Mixture) -> Iterator[str]:
     """Check that values and grids are of the mixture's columns, and such as the plan looks for."""
     written, steps = receipt.get("atoms") or (), receipt.get("steps") or ()
-    names = receipt["columns"] or mixture.columns
+    seen = receipt.get("ranges") or ()
+    names = list(receipt["columns"] or mixture.columns)
     if any(one["column"] not in names for one in written):
         yield "an atom is in a column that the mixture does not have"
     if steps and len(steps) != mixture.n_features:
         yield "the steps are not stated for each column of the mixture"
-    if not written and not steps:
+    if seen and [one["column"] for one in seen] != names:
+        yield "where rows were seen is not stated for each column of the mixture"
+    if not written and not steps and not seen:
         return
     try:
         plan, atoms = Plan.from_dict(receipt["plan"]), atoms_from_dicts(written)
+        ranges = ranges_from_dicts(seen)
     except (PrivGMMError, ArithmeticError, ValueError) as problem:
-        yield f"atoms are not valid, or the plan is not: {_short(problem)}"
+        yield f"atoms or ranges are not valid, or the plan is not: {_short(problem)}"
         return
     frame, n = plan.stages[0], plan.request.n_rows
-    if not isinstance(frame, HistogramFrame) or frame.values is None:
+    if not isinstance(frame, HistogramFrame):
+        yield "there are atoms, steps or ranges, and the plan looks for none"
+        return
+    if (written or steps) and frame.values is None:
         yield "there are atoms or steps, and the plan looks for none"
-    elif n is not None:
+    if n is None:
+        return
+    if frame.values is not None:
         yield from frame.values.contradictions(atoms, steps, frame.units_of(n))
+    for one in ranges:
+        yield from one.contradictions(
+            frame.units_of(n), frame.location_sigma, frame.location_threshold
+        )
 
 
 def _sketch_problems(written: dict[str, Any], sketch: PrivateSketch | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ The values import this module, and protocols say what it needs, as in `html`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -123,11 +123,12 @@ def component_lines(
     mixture: NamedMixture,
     errors: ErrorsLike | None = None,
     resolution: Sequence[str] = (),
+    values: Mapping[tuple[int, int], float] | None = None,
 ) -> list[str]:
     """List weight, means and standard deviations per component; say how many columns are cut.
 
     Standard errors, and whether a component is resolved, stand behind its numbers where they are
-    known.
+    known. `values` names components that are a single value in a column: ``{(j, column): value}``.
     """
     spread = np.sqrt(np.einsum("kii->ki", mixture.covariances))
     heavy, far, wide = _known_errors(mixture, errors)
@@ -139,6 +140,9 @@ def component_lines(
         known = f", {resolution[j]}" if resolution else ""
         lines.append(f"  {j + 1}: weight {weight:.4f}{off}{known}")
         for i, name in enumerate(names):
+            if values and (j, i) in values:
+                lines.append(f"     {name:<{width}}  = {values[j, i]:.10g}, a value of many rows")
+                continue
             near = "" if far is None else error_in_words(far[j, i])
             broad = "" if wide is None else error_in_words(wide[j, i])
             lines.append(
@@ -157,10 +161,12 @@ def component_table(
     mixture: NamedMixture,
     errors: ErrorsLike | None = None,
     resolution: Sequence[str] = (),
+    values: Mapping[tuple[int, int], float] | None = None,
 ) -> Any:
     """Tabulate components as a pandas data frame: a line per component and column.
 
-    A standard error that is as large as what it describes is NaN: not known.
+    A standard error that is as large as what it describes is NaN: not known. Where a component is
+    a single value in some column (`values`), that value has a column of its own.
     """
     import pandas as pd
 
@@ -178,6 +184,8 @@ def component_table(
         columns["standard deviation ±"] = wide.ravel()
     if resolution:
         columns["resolution"] = np.repeat(list(resolution), d)
+    if values:
+        columns["single value"] = [values.get((j, i), np.nan) for j in range(k) for i in range(d)]
     index = pd.MultiIndex.from_product(
         [range(1, k + 1), mixture.columns], names=["component", "column"]
     )

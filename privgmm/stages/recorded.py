@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "as_recorded",
     "atoms_from_dicts",
     "coarsest_step",
+    "single_values",
     "step_found",
     "value_codes",
 ]
@@ -37,6 +38,9 @@ _SEEN_AT, _NOISE = 12.0, 2.0
 """Choice, in deviations of noise: the least count of values other than zero from which a grid is
 read, and what noise may add to the count of those that lie off it. Values on no grid then show one
 less than once in a thousand columns, even where they are that few."""
+_ON_VALUE = 0.03
+"""Choice: how far a component's mean may lie from a value that it is, and how wide it may be, in
+units of the bulk of the column. Widths are at least about a hundredth of that, by `NARROWEST`."""
 _STRETCHES, _MOST_HELD = 100, 0.999
 """Choice: how often the reach of an atom is corrected, and how much of a column all may hold."""
 
@@ -88,6 +92,31 @@ def atoms_from_dicts(listed: Sequence[dict[str, Any]]) -> tuple[Atom, ...]:
     return tuple(
         Atom(str(one["column"]), float(one["value"]), float(one["share"])) for one in listed
     )
+
+
+def single_values(
+    mixture: Mixture, atoms: Sequence[Atom], spreads: Mapping[str, float]
+) -> dict[tuple[int, int], float]:
+    """Find which components are a single value in a column: ``{(component, column): value}``.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    atoms : sequence of Atom
+        With names of columns.
+    spreads : mapping from names to float
+        How wide the bulk of each column is.
+    """
+    found: dict[tuple[int, int], float] = {}
+    deviations = np.sqrt(np.einsum("kii->ki", mixture.covariances))
+    for atom in atoms:
+        if atom.column not in spreads:
+            continue
+        i = mixture.columns.index(str(atom.column))
+        narrow = _ON_VALUE * spreads[str(atom.column)]
+        on = (np.abs(mixture.means[:, i] - atom.value) <= narrow) & (deviations[:, i] <= narrow)
+        found |= {(int(j), i): atom.value for j in np.flatnonzero(on)}
+    return found
 
 
 def value_codes(values: Array) -> IntArray:

@@ -27,6 +27,7 @@ from privgmm.privacy.noise import NoiseSource
 from privgmm.stages.accuracy import ExpectedError
 from privgmm.stages.recorded import Atom
 from privgmm.stages.standard_errors import StandardErrors
+from privgmm.stages.tails import SeenRange
 
 __all__ = [
     "Bottom",
@@ -160,8 +161,8 @@ class Published:
     standard_errors : StandardErrors or None
         Of the mixture's numbers, for sampling and noise together; None where they are not known.
     expected_error : ExpectedError or None
-        Law of its distance dist_GMM to the truth; None where that is not known, or where no such
-        mixture explains the rows, so that there is no truth to be near.
+        Law of its distance dist_GMM to the truth; None where that is not known, where no such
+        mixture explains the rows, or where it is `floored`: then there is no truth to be near.
     resolution : tuple of str
         Of each component "resolved", "poorly resolved" or "not resolved", see `resolution_of`;
         empty where nothing is known of its errors.
@@ -174,6 +175,8 @@ class Published:
     steps : tuple of float or None
         For each column the step of the grid that nearly all its values lie on, as 1 for whole
         numbers; empty if no grid was looked for.
+    ranges : tuple of SeenRange
+        Where the rows of each column were seen; empty if no histogram was taken.
     """
 
     mixture: Mixture
@@ -186,6 +189,7 @@ class Published:
     choice: Any = dataclasses.field(default=None, repr=False)
     atoms: tuple[Atom, ...] = ()
     steps: tuple[float | None, ...] = ()
+    ranges: tuple[SeenRange, ...] = dataclasses.field(default=(), repr=False)
 
     def facts(self) -> dict[str, Any]:
         """Return plain values of what was published, for JSON; the sketch has its own."""
@@ -201,6 +205,8 @@ class Published:
             facts["atoms"] = [atom.to_dict() for atom in self.atoms]
         if any(step is not None for step in self.steps):
             facts["steps"] = list(self.steps)
+        if self.ranges:
+            facts["ranges"] = [one.to_dict() for one in self.ranges]
         return facts
 
 

@@ -109,6 +109,8 @@ def _show_misfit(result: Release) -> None:
     _show_choice(result)
     if result.floored:
         st.caption(f":material/compress: {LIKE_A_VALUE}")
+    for tail in result.tails:
+        st.caption(f":material/trending_flat: {escaped(tail)}")
     if recorded := result.recorded_in_lines():
         st.caption(f":material/stacked_bar_chart: {escaped(' '.join(recorded))}")
 

@@ -379,16 +379,18 @@ class PreparedFinish:
             return Drawn(self._structured(sketch), FinishView(self.fit))
         errors = computed_covariance(covariance)
         found_error, resolution = accuracy_of(mixture, errors, well_specified=fit.explains)
+        floored = floored or like_a_value(mixture, errors)
         return Drawn(
             Published(
                 mixture=sketch.frame.mixture_from_frame(mixture),
                 sketch=sketch,
                 misfit=fit.misfit,
-                floored=floored or like_a_value(mixture, errors),
+                floored=floored,
                 standard_errors=errors_in_data_units(
                     sketch.frame, mixture, errors, well_specified=fit.explains
                 ),
-                expected_error=found_error,
+                # a single value has no density that a component could be near
+                expected_error=None if floored else found_error,
                 resolution=resolution,
                 choice=None if self.offered is None else sketch.choice(self.offered),
             ),

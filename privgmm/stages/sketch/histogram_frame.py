@@ -34,6 +34,7 @@ from privgmm.stages.refinement.winsorised import (
 )
 from privgmm.stages.sketch.frame import Frame, random_rotation
 from privgmm.stages.stage import Bottom, Drawn, RowSums, Stage, StageView, Work
+from privgmm.stages.tails import SeenRange
 
 __all__ = [
     "MOST_NOISE",
@@ -603,14 +604,15 @@ class PreparedHistogramFrame:
         if isinstance(scales, Bottom):
             return Drawn(scales, self._view((), refused=True))
         places: list[Histogram] = []
-        centre = self._centre(scales, places, source)
+        ranges: list[SeenRange] = []
+        centre = self._centre(scales, places, ranges, source)
         if isinstance(centre, Bottom):
             return Drawn(centre, self._view(places, refused=True))
         root = np.diag(scales)
         for number in range(1, len(self.stage.multipliers) + 1):
             centre, root = self._round(number, centre, root, source)
             root = _kept_wide(root, scales)
-        facts = self._facts(source)
+        facts = {"ranges": tuple(ranges), **self._facts(source)}
         rotation = random_rotation(self.stage.n_features, rng=source)
         return Drawn(Frame.published(centre, root, rotation=rotation), self._view(places), facts)
 
@@ -643,7 +645,11 @@ class PreparedHistogramFrame:
         return np.array(found)
 
     def _centre(
-        self, scales: Array, places: list[Histogram], source: NoiseSource
+        self,
+        scales: Array,
+        places: list[Histogram],
+        ranges: list[SeenRange],
+        source: NoiseSource,
     ) -> Array | Bottom:
         stage, found = self.stage, []
         for j, (scale, offset) in enumerate(
@@ -657,6 +663,17 @@ class PreparedHistogramFrame:
             if not shown.size:
                 return Bottom(_NO_PLACE, j)
             found.append(2 * scale * (_quantile(shown, counts, 0.5) - offset))
+            ranges.append(
+                SeenRange.of_bins(
+                    j,
+                    (shown, counts),
+                    2 * scale,
+                    offset,
+                    n=len(self.chosen),
+                    sigma=stage.location_sigma,
+                    centre=found[-1],
+                )
+            )
         return np.array(found)
 
     def _round(

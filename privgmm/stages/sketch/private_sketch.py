@@ -690,7 +690,7 @@ class SketchFit:
     @property
     def expected_error(self) -> ExpectedError | None:
         """Law of the distance dist_GMM to the truth, as a release publishes it."""
-        return self._accuracy[0]
+        return None if self.floored.any() else self._accuracy[0]
 
     @property
     def resolution(self) -> tuple[str, ...]:

@@ -248,7 +248,7 @@ class PreparedWideFinish:
             misfit=self.fit.misfit,
             floored=bool(narrow.any()),
             standard_errors=errors.standard_errors(units.scale, well_specified=explains),
-            expected_error=errors.law() if explains else None,
+            expected_error=errors.law() if explains and not narrow.any() else None,
             resolution=errors.resolution(well_specified=explains),
             choice=sketch.choice(stage.n_components) if stage.choose else None,
         )

@@ -270,16 +270,12 @@ class PreparedRelease:
             # whether a number overflows depends on the rows, so it must not show here either
             with one_blas_thread(), np.errstate(all="ignore"):
                 published = self.plan.stages[-1].published(value, len(self._work.people))
-            facts = {f.name: getattr(published, f.name) for f in dataclasses.fields(published)}
-            facts |= {name: fact for one in drawn for name, fact in one.facts.items()}
+            facts = {name: fact for one in drawn for name, fact in one.facts.items()}
             # the names of the columns are public
-            for name in ("mixture", "sketch"):
-                if facts[name] is not None:
-                    facts[name] = facts[name].with_columns(self._columns)
-            names = facts["mixture"].columns
-            for name in ("atoms", "ranges"):
-                facts[name] = tuple(one.named(names) for one in facts[name])
-            result = Release(**record, **facts)
+            whole = dataclasses.replace(published, **facts).with_columns(self._columns)
+            result = Release(
+                **record, **{f.name: getattr(whole, f.name) for f in dataclasses.fields(whole)}
+            )
         problem = _concluded(intent, released=result.released, reason=why)
         view = CuratorView(drawn, self._work, self.plan, self._table)
         return Outcome(result, view, problem)

@@ -240,6 +240,8 @@ def make_receipt(
             "outcome.result"
         )
     columns = columns or result.columns or None
+    if isinstance(result, Release) and len(set(columns or ())) == result.mixture.n_features:
+        result = result.with_columns(tuple(columns or ()))
     plan, ceiling = result.plan, result.plan.ceiling
     receipt: dict[str, Any] = dict.fromkeys(receipt_schema()["required"])
     del receipt["sha256"]
@@ -267,8 +269,7 @@ def make_receipt(
     else:
         receipt |= result.facts()
         if result.sketch is not None:
-            named = result.sketch if columns is None else result.sketch.with_columns(columns)
-            receipt["sketch"] = named.to_dict()
+            receipt["sketch"] = result.sketch.to_dict()
     # the hash follows once the form is known to be right
     problem = _broken_rule({**receipt, "sha256": "0" * 64}) or next(_size_problems(receipt), None)
     if problem is not None:

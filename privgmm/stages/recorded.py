@@ -25,6 +25,7 @@ __all__ = [
     "as_recorded",
     "atoms_from_dicts",
     "coarsest_step",
+    "place_of",
     "single_values",
     "step_found",
     "value_codes",
@@ -73,11 +74,9 @@ class Atom:
         if not 0 < self.share <= 1:
             raise InvalidInput(f"share must lie between 0 and 1, got {self.share!r}")
 
-    def named(self, names: Sequence[str]) -> Atom:
-        """Return the atom with the name of its column."""
-        if isinstance(self.column, str):
-            return self
-        return dataclasses.replace(self, column=names[self.column])
+    def named(self, names: Sequence[str], before: Sequence[str] = ()) -> Atom:
+        """Return the atom with the name of its column, which had another one before, or none."""
+        return dataclasses.replace(self, column=names[place_of(self.column, before)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -85,6 +84,11 @@ class Atom:
 
     def __str__(self) -> str:
         return f"{100 * self.share:.2g} % of rows have {self.column} = {self.value:.10g}"
+
+
+def place_of(column: str | int, names: Sequence[str]) -> int:
+    """Return the number of a column, from 0, that is given by name or by number."""
+    return column if isinstance(column, int) else list(names).index(column)
 
 
 def atoms_from_dicts(listed: Sequence[dict[str, Any]]) -> tuple[Atom, ...]:

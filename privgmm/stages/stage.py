@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -190,6 +190,17 @@ class Published:
     atoms: tuple[Atom, ...] = ()
     steps: tuple[float | None, ...] = ()
     ranges: tuple[SeenRange, ...] = dataclasses.field(default=(), repr=False)
+
+    def with_columns(self, columns: Sequence[str]) -> Self:
+        """Name the columns in all that is published."""
+        before, mixture = self.mixture.columns, self.mixture.with_columns(tuple(columns))
+        return dataclasses.replace(
+            self,
+            mixture=mixture,
+            sketch=None if self.sketch is None else self.sketch.with_columns(tuple(columns)),
+            atoms=tuple(one.named(mixture.columns, before) for one in self.atoms),
+            ranges=tuple(one.named(mixture.columns, before) for one in self.ranges),
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return plain values of what was published, for JSON; the sketch has its own."""

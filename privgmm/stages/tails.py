@@ -18,6 +18,7 @@ from scipy.special import ndtr
 from privgmm.arrays import Array, IntArray
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
+from privgmm.stages.recorded import place_of
 
 __all__ = ["SeenRange", "ranges_from_dicts", "tail_sentences", "unseen_sentences"]
 
@@ -92,7 +93,8 @@ class SeenRange:
             Scale of the noise on each count.
         """
         bins, counts = shown
-        share = min(float(counts.sum()) / n, 1.0)
+        # counts that were shown reach the threshold, so this is more than one row
+        share = min(max(float(counts.sum()), 1.0) / n, 1.0)
         ends = np.flatnonzero(np.diff(bins) > 1)
         first, last = bins[np.r_[0, ends + 1]], bins[np.r_[ends, bins.size - 1]]
         low, high = (first - offset) * width, (last + 1 - offset) * width
@@ -110,11 +112,9 @@ class SeenRange:
         """Return the value above which no rows were seen."""
         return self.stretches[-1][1]
 
-    def named(self, names: Sequence[str]) -> SeenRange:
-        """Return it with the name of its column."""
-        if isinstance(self.column, str):
-            return self
-        return dataclasses.replace(self, column=names[self.column])
+    def named(self, names: Sequence[str], before: Sequence[str] = ()) -> SeenRange:
+        """Return it with the name of its column, which had another one before, or none."""
+        return dataclasses.replace(self, column=names[place_of(self.column, before)])
 
     @property
     def unseen(self) -> float:
@@ -126,7 +126,7 @@ class SeenRange:
 
         It is zero where noise and sampling may be the reason, or where it is small.
         """
-        j = list(mixture.columns).index(str(self.column))
+        j = place_of(self.column, mixture.columns)
         spreads = np.sqrt(mixture.covariances[:, j, j])
         edges: Array = np.asarray(self.stretches)[:, :, None]
         below = ndtr((edges - mixture.means[:, j]) / spreads)

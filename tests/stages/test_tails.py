@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -140,7 +141,7 @@ def test_a_receipt_keeps_ranges_and_holds_them_against_the_plan() -> None:
         {"centre": np.inf},
     ],
 )
-def test_what_is_no_range_is_refused(change: dict[str, object]) -> None:
+def test_what_is_no_range_is_refused(change: dict[str, Any]) -> None:
     good = SeenRange("x", ((0.0, 1.0),), 0.5, 0.1, 0.0, 1.0)
     with pytest.raises(InvalidInput):
         dataclasses.replace(good, **change)

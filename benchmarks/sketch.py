@@ -118,9 +118,13 @@ def cell(whole: Table, k: int, split: Split) -> Cell:
         return Cell(whole, k, rows, None, seconds=seconds)
     one = held_out(one_gaussian(learn), test)
     gain = held_out(result.mixture, test) - one
-    if k == 1 or result.sketch is None:
+    if k == 1:
         return Cell(whole, k, rows, result, gain, 0.0, seconds)
-    other = held_out(best_without_privacy(learn, k, result.sketch.frame), test) - one
+    if result.sketch is not None:
+        frame = result.sketch.frame
+    else:
+        frame = Frame(learn.mean(axis=0), np.linalg.cholesky(np.atleast_2d(np.cov(learn.T))))
+    other = held_out(best_without_privacy(learn, k, frame), test) - one
     return Cell(whole, k, rows, result, gain, other, seconds)
 
 

@@ -92,7 +92,7 @@ def expected_error(
     covariance = finish.error_covariance(
         inside, shape.frequencies(frame)[start:], noise[0][start:], noise[1][start:]
     )
-    return error_law(covariance, mixture.weights)
+    return error_law(covariance, mixture.weights, bend=finish.bend_of(mixture.n_components))
 
 
 def _expected_frame(stage: Stage, mixture: Mixture, n_rows: int) -> Frame:

@@ -73,6 +73,9 @@ _RANDOM = 10
 """Choice: random starts for each number of components, besides those from smaller solutions."""
 _FIRST_TRIAL, _SECOND_TRIAL, _TRIAL_GAIN = 4, 8, 1e-2  # iterations; the better half goes on
 _ITERATIONS, _GAIN = 150, 1e-4  # of the starts that are run to the end
+_THINNED_FROM, _THINNED_PART, _SPARE = 6, 3, 1.2
+"""Measured: from that many columns on starts are tried on a third of the frequencies, as long as
+there are a fifth more numbers than free ones: errors are the same, in half the time."""
 _RUN_ON, _KEPT, _POLISHED = 6, 3, 2  # starts run to the end, kept for k + 1, improved
 _SAME = 0.1  # squared distance of predictions, in standard errors
 _AXES = 4
@@ -236,6 +239,14 @@ class _Problem:
             raise InvalidInput("deviations must not be negative")
         n, first = whole_number(sketched.n_units, "n_units", 1), sketched.fitted_from
         return cls(frequencies[first:], values[first:], deviations[first:], n, structure)
+
+    def thinned(self, part: int) -> _Problem:
+        """Keep one of `part` frequencies, drawn from a fixed seed: quicker, and less exact."""
+        drawn = np.random.default_rng(_SEED).permutation(self.m)[: self.m // part]
+        kept = np.sort(drawn)
+        values = self.target[kept] + 1j * self.target[self.m + kept]
+        deviations = np.sqrt(self.noise[kept])
+        return _Problem(self.frequencies[kept], values, deviations, self.n, self.structure)
 
     def degrees_of_freedom(self, theta: Array) -> int:
         """Count them: weights sum to one, so a mixture has one number less than are free."""
@@ -539,15 +550,23 @@ def _search(
     """Find the best distinct solutions, best first, taking errors to be independent."""
     scale = problem.scale(inflation)
 
-    def run(thetas: Iterator[Array], iterations: int, gain: float) -> list[_Solution]:
-        done = (_descended(problem, theta, scale, iterations, gain) for theta in thetas)
+    def run(
+        what: _Problem, thetas: Iterator[Array], iterations: int, gain: float
+    ) -> list[_Solution]:
+        seen = what.scale(inflation)
+        done = (_descended(what, theta, seen, iterations, gain) for theta in thetas)
         return sorted(done, key=lambda solution: solution.cost)
 
     # most starts lead nowhere: a few steps for each, more for the better half, the best to the end
-    tried = run(_allowed_starts(problem, atoms, k, smaller, scale), _FIRST_TRIAL, _TRIAL_GAIN)
+    trial = problem
+    if problem.d >= _THINNED_FROM:
+        enough = 2 * problem.m >= _THINNED_PART * _SPARE * problem.structure.n_free(k, problem.d)
+        trial = problem.thinned(_THINNED_PART) if enough else problem
+    starts = _allowed_starts(problem, atoms, k, smaller, scale)
+    tried = run(trial, starts, _FIRST_TRIAL, _TRIAL_GAIN)
     half = tried[: max(_RUN_ON, len(tried) // 2)]
-    tried = run((one.theta for one in half), _SECOND_TRIAL, _TRIAL_GAIN)
-    best = run((one.theta for one in tried[:_RUN_ON]), _ITERATIONS, _GAIN)
+    tried = run(trial, (one.theta for one in half), _SECOND_TRIAL, _TRIAL_GAIN)
+    best = run(problem, (one.theta for one in tried[:_RUN_ON]), _ITERATIONS, _GAIN)
     kept: list[tuple[_Solution, Array]] = []
     for solution in best:
         predicted = problem.predicted(solution.theta) * scale

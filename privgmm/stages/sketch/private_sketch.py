@@ -33,7 +33,7 @@ from privgmm.mixture import Mixture
 from privgmm.showing.html import fit_html, sketch_html
 from privgmm.showing.shortcuts import plotted
 from privgmm.showing.text import component_lines, component_table, expected_line, mixture_title
-from privgmm.stages.accuracy import ExpectedError, accuracy_of
+from privgmm.stages.accuracy import OF_FIT, ExpectedError, accuracy_of
 from privgmm.stages.sketch.choice import MOST_OFFERED, Choice, Tried
 from privgmm.stages.sketch.error_covariances import (
     MomentNoise,
@@ -685,7 +685,7 @@ class SketchFit:
     @functools.cached_property
     def _accuracy(self) -> tuple[ExpectedError | None, tuple[str, ...]]:
         errors = computed_covariance(lambda: self.error_covariance)
-        return accuracy_of(self.mixture_in_frame, errors, well_specified=self.explains)
+        return accuracy_of(self.mixture_in_frame, errors, well_specified=self.explains, bend=OF_FIT)
 
     @property
     def expected_error(self) -> ExpectedError | None:

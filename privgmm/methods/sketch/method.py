@@ -46,7 +46,7 @@ from privgmm.stages.wide.subspace import SubspaceSketch
 
 __all__ = ["SketchMethod"]
 
-_WORKED_OUT = 9
+_WORKED_OUT = 13
 """Errors computed along a curve, by convention; they fall smoothly, so others are interpolated."""
 _ROWS_PER_DECADE = 16
 """Resolution of the search for rows: steps of 15 %; `fewest_rows` refines it."""

@@ -77,3 +77,28 @@ def test_persons_and_files_have_the_same_atoms(tmp_path: object) -> None:
     assert isinstance(result, Release)
     assert result.atoms == released().atoms
     assert result.to_dict() == released().to_dict()
+
+
+def test_components_on_a_value_are_shown_as_that_value() -> None:
+    found = released()
+    on_zero = [j for (j, column), value in found.single_values.items() if (column, value) == (0, 0)]
+    # four in five rows have it
+    assert found.mixture.weights[on_zero].sum() == pytest.approx(0.8, abs=0.05)
+    assert "gain    = 0, a value of many rows" in repr(found)
+    shown = found.summary()["single value"]
+    assert np.isfinite(shown).sum() == len(found.single_values)
+    # no smooth column has any
+    assert all(column != 2 for _, column in found.single_values)
+
+
+def test_no_distance_to_a_truth_is_stated_for_a_single_value() -> None:
+    assert released().floored
+    assert released().expected_error is None
+    assert not released().usefulness().is_useful
+
+
+def test_a_receipt_with_other_names_has_them_everywhere() -> None:
+    receipt = make_receipt(released(), columns=["a", "b", "c"])
+    assert verify_receipt(receipt_text(receipt)).intact
+    assert {one["column"] for one in receipt["atoms"]} == {"a", "b"}
+    assert [one["column"] for one in receipt["ranges"]] == ["a", "b", "c"]

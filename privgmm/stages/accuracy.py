@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import ArrayLike
 from scipy.special import erf, ndtri
 
-from privgmm.arrays import Array, IntArray, finite_array, frozen
+from privgmm.arrays import Array, BoolArray, IntArray, finite_array, frozen
 from privgmm.errors import InvalidInput
 from privgmm.mixture import Mixture
 from privgmm.stages.quadrature import normal_points, points_of, scores
@@ -35,8 +35,10 @@ __all__ = [
     "ExpectedError",
     "accuracy_of",
     "error_law",
+    "resolution_in_words",
     "resolution_of",
     "sampling_covariance",
+    "units_apart",
 ]
 
 RESOLVED, POORLY_RESOLVED, NOT_RESOLVED = "resolved", "poorly resolved", "not resolved"
@@ -60,6 +62,10 @@ _NEAR = 0.2
 """Distance dist_Comp to a true component that "resolved" promises; by convention."""
 _SURE = 0.95
 """Probability with which "resolved" promises it; by convention."""
+_OVERLAP = 4.0
+"""Convention: means farther apart than this, in units of a component, share hardly any rows."""
+_EMPTY = 0.25
+"""Choice: weight below which a component is nearly empty, in shares of 1/k."""
 _REGION = 2.0
 """Standard errors to the edge of the region in which a number is taken to lie; by convention."""
 
@@ -300,7 +306,8 @@ def resolution_of(
     Returns
     -------
     tuple of str
-        "resolved": within 0.2 of a true component in dist_Comp (Eq. 4) with probability 95 %.
+        "resolved": within 0.2 of a true component in dist_Comp (Eq. 4) with probability 95 %, and
+        those that it overlaps with as well (`resolution_in_words`).
         "not resolved": the region of two standard errors around its mean reaches another
         component or is as wide as the component itself, or that around its weight reaches zero,
         or that around its width allows for twice the width. "poorly resolved": anything between;
@@ -312,7 +319,7 @@ def resolution_of(
     errors = _drawn(covariance, k)
     weight: Array = np.sqrt((_weight_errors(errors, mixture.weights) ** 2).mean(axis=0))
     near = np.quantile(_component_distances(errors, mixture.weights), _SURE, axis=0) <= _NEAR
-    said: list[str] = []
+    lost: BoolArray = np.zeros(k, dtype=bool)
     for a in range(k):
         width = covariance.shape[0] // k
         at = slice(a * width + 1, a * width + 1 + d)
@@ -321,15 +328,52 @@ def resolution_of(
         gaps = (np.delete(mixture.means, a, 0) - mixture.means[a]).T
         others = np.linalg.solve(mixture.cholesky[a], gaps)
         reached = (np.einsum("ij,ij->j", others, np.linalg.solve(place, others)) <= 1).any()
-        lost = bool(
+        lost[a] = (
             _REGION * weight[a] >= mixture.weights[a]
             or float(np.linalg.eigvalsh(place)[-1]) >= 1
             or shape >= 2 * math.log(2)
             or reached
         )
-        sure = near[a] and well_specified
-        said.append(NOT_RESOLVED if lost else RESOLVED if sure else POORLY_RESOLVED)
-    return tuple(said)
+    return resolution_in_words(mixture, near & well_specified, lost)
+
+
+def units_apart(mixture: Mixture) -> Array:
+    """Compute how far other means lie from each component's (k, k), in its units.
+
+    Nothing is near itself: the diagonal is infinite.
+    """
+    gaps = mixture.means - mixture.means[:, None]
+    inside = np.linalg.solve(mixture.cholesky, np.transpose(gaps, (0, 2, 1)))
+    apart = np.linalg.norm(inside, axis=1)
+    np.fill_diagonal(apart, np.inf)
+    return np.asarray(apart)
+
+
+def resolution_in_words(mixture: Mixture, near: BoolArray, lost: BoolArray) -> tuple[str, ...]:
+    """Say of each component whether it is resolved, poorly resolved, or not.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    near : array (k,) of bool
+        Components that are near a true one by their own errors.
+    lost : array (k,) of bool
+        Those that are not resolved.
+
+    Notes
+    -----
+    One that overlaps with a component that is not near a true one is poorly resolved at best: the
+    rows of both might be divided otherwise. So are all, if one that is not resolved is nearly
+    empty: then others may be several in one.
+    """
+    apart = units_apart(mixture)
+    doubtful = ((apart <= _OVERLAP) & ~(near & ~lost)).any(axis=1)
+    empty = lost & (mixture.weights < _EMPTY / mixture.n_components)
+    sure = near & ~doubtful & ~empty.any()
+    return tuple(
+        NOT_RESOLVED if gone else RESOLVED if fine else POORLY_RESOLVED
+        for gone, fine in zip(lost.tolist(), sure.tolist(), strict=True)
+    )
 
 
 def _matrices(svec: Array, d: int) -> Array:

@@ -16,10 +16,9 @@ from scipy.special import erf
 from privgmm.arrays import Array, BoolArray, frozen
 from privgmm.mixture import Mixture
 from privgmm.stages.accuracy import (
-    NOT_RESOLVED,
-    POORLY_RESOLVED,
-    RESOLVED,
     ExpectedError,
+    resolution_in_words,
+    units_apart,
 )
 from privgmm.stages.standard_errors import StandardErrors
 
@@ -87,21 +86,15 @@ class ComponentErrors:
         # an error of the covariance counts against either of both, here to first order
         near = np.quantile(np.max(drawn, axis=0), _SURE, axis=0) <= _NEAR
         half = math.sqrt((mixture.n_features + 1) / 2)
-        said = []
-        for a in range(mixture.n_components):
-            gaps = np.delete(mixture.means, a, 0) - mixture.means[a]
-            others = np.linalg.norm(np.linalg.solve(mixture.cholesky[a], gaps.T), axis=0)
-            place = _REGION * self.means[a]
-            lost = bool(
-                self.suspect[a]
-                or _REGION * self.weights[a] >= mixture.weights[a]
-                or place >= 1
-                or (others <= place).any()
-                or _REGION * half * self.entries[a] >= 2 * math.log(2)
-            )
-            sure = bool(near[a]) and well_specified
-            said.append(NOT_RESOLVED if lost else RESOLVED if sure else POORLY_RESOLVED)
-        return tuple(said)
+        place = _REGION * self.means
+        lost = (
+            self.suspect
+            | (_REGION * self.weights >= mixture.weights)
+            | (place >= 1)
+            | (units_apart(mixture).min(axis=1) <= place)
+            | (_REGION * half * self.entries >= 2 * math.log(2))
+        )
+        return resolution_in_words(mixture, near & well_specified, lost)
 
     def standard_errors(self, scale: Array, *, well_specified: bool) -> StandardErrors:
         """Convert to the units of the data, of which one unit of a column is `scale` (d,).

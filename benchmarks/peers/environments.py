@@ -114,5 +114,6 @@ ENVIRONMENTS = {
         Environment("smartnoise", "smartnoise-synth"),
         Environment("opendp", "opendp"),
         Environment("diffprivlib", "diffprivlib"),
+        Environment("pycle", "pycle"),
     )
 }

@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BINS", "Array", "Job", "answer"]
+__all__ = ["BINS", "COMPONENTS", "Array", "Job", "answer"]
 
 Array = npt.NDArray[np.float64]
 
 BINS = 40
 """Along every column, for tools that leave the number to their users."""
+
+COMPONENTS = 8
+"""Gaussians, for tools that fit a mixture and leave the number to their users."""
 
 
 @dataclasses.dataclass(frozen=True)

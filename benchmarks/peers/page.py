@@ -6,21 +6,23 @@ Every number, every bold one and every sentence that names a winner is made from
 from __future__ import annotations
 
 import collections
-import dataclasses
 import datetime
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.peers import chart
+from benchmarks.peers import chart, rows_page
 from benchmarks.peers.campaign import Campaign, Run
 from benchmarks.peers.cases import CASES, SIZES, Case, ProblemCase, TableCase
+from benchmarks.peers.makers import MAKERS
 from benchmarks.peers.reading import median_of, name_of, runs_of
+from benchmarks.peers.synthetic_cases import SHEETS
 from benchmarks.peers.tools import BUDGET, TIMEOUT, TOOLS, Tool
 from benchmarks.peers.workers.job import BINS
+from benchmarks.peers.writing import SUPERSCRIPTS, Measure, number, numbers_in_cell, table
 
 __all__ = [
     "MEASURES",
@@ -41,33 +43,6 @@ PICTURE = _ROOT / "docs" / "images" / "comparison.svg"
 
 OURS = "privgmm"
 _START, _END = "<!-- peers: start -->", "<!-- peers: end -->"
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-@dataclasses.dataclass(frozen=True)
-class Measure:
-    """One number of a cell.
-
-    Parameters
-    ----------
-    name : str
-        In the results.
-    words : str
-    less : bool
-        Whether less of it is better.
-    decimals : int or None
-        How many are shown; None for two digits, whatever the size.
-    """
-
-    name: str
-    words: str
-    less: bool = True
-    decimals: int | None = None
-
-    def shown(self, value: float) -> str:
-        """Write the number as in a cell."""
-        return number(value) if self.decimals is None else f"{value:.{self.decimals}f}"
-
 
 MEASURES = (
     Measure("mean", "means"),
@@ -78,17 +53,6 @@ _LIKELIHOODS = (
     Measure("held_out", "log-likelihood", less=False, decimals=2),
     Measure("plain", "log-likelihood of all rows", less=False, decimals=2),
 )
-
-
-def number(value: float) -> str:
-    """Write two digits: runs are too few for more."""
-    rounded = float(f"{value:.1e}")
-    if abs(rounded) >= 1e5:
-        digits, power = f"{rounded:.1e}".split("e")
-        return f"{digits} × 10{str(int(power)).translate(_SUPERSCRIPTS)}"
-    if abs(rounded) >= 10 or not rounded:
-        return f"{rounded:,.0f}"
-    return f"{rounded:.{1 - int(np.floor(np.log10(abs(rounded))))}f}"
 
 
 # ----------------------------------------------------------------------------------- reading
@@ -127,13 +91,7 @@ def cell(campaign: Campaign, tool: Tool, case: Case, measures: Sequence[Measure]
         text = "" if value is None else measure.shown(value)
         shown.append(f"**{text}**" if tool in _best(campaign, case, measure) else text)
     failed = f" ({len(runs) - len(done)} of {len(runs)} failed)" if len(done) < len(runs) else ""
-    # no line breaks between the numbers of a cell
-    return "\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}".join(shown).replace("-", "−") + failed
-
-
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rule = "|" + "---|" * len(head)
-    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(x)} |" for x in lines)])
+    return numbers_in_cell(shown) + failed
 
 
 def _spread(runs: Sequence[Run], measure: Measure) -> str:
@@ -179,10 +137,10 @@ def _problem(campaign: Campaign, n: int) -> str:
         [
             f"### {n:,} rows",
             f"Medians of {count} runs: means / covariances / total variation.",
-            _table(head, lines),
+            table(head, lines),
             f"The spread of the {count} runs, without bounds, or with the right ones where bounds "
             "are needed; and seconds from rows to mixture:",
-            _table(["tool", "total variation, least to largest", "seconds"], spread),
+            table(["tool", "total variation, least to largest", "seconds"], spread),
         ]
     )
 
@@ -194,7 +152,7 @@ def _tables(campaign: Campaign) -> str:
         for tool in TOOLS
     ]
     head = ["tool", *(_title(case) for case in cases)]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def _summary(campaign: Campaign) -> str:
@@ -204,10 +162,15 @@ def _summary(campaign: Campaign) -> str:
     ]
     real = [case for case in CASES if isinstance(case, TableCase)]
     groups.append(("Two real tables", real, _LIKELIHOODS))
-    return "\n".join(
+    bullets = [
         f"- {title}: {_verdict(campaign, cases, measures)} {_single(campaign, cases, measures)}"
         for title, cases, measures in groups
+    ]
+    bullets.append(
+        f"- Synthetic rows of {len(SHEETS)} real tables ({rows_page.runs_in_words(campaign)}): "
+        f"{rows_page.verdict(campaign)}"
     )
+    return "\n".join(bullets)
 
 
 def _single(campaign: Campaign, cases: Sequence[Case], measures: Sequence[Measure]) -> str:
@@ -279,9 +242,10 @@ def _title(case: Case) -> str:
 
 
 def _failures(campaign: Campaign) -> str:
+    entrants = {one.key: one for one in (*MAKERS, *TOOLS)}
     lines = [
         f"- {name_of(campaign, tool)}: {campaign.versions[tool.key]}"
-        for tool in TOOLS
+        for tool in entrants.values()
         if "not installed" in campaign.versions.get(tool.key, "")
     ]
     lines += [
@@ -289,13 +253,15 @@ def _failures(campaign: Campaign) -> str:
         for one in campaign.runs
         if one.reason
     ]
-    return "\n".join(lines) if lines else "None: every tool was installed and every run ended."
+    return (
+        "\n".join(lines)
+        if lines
+        else "None: every tool was installed and every run that began gave a result."
+    )
 
 
 def page(campaign: Campaign) -> str:
     """Write the whole page."""
-    day = datetime.date.fromisoformat(campaign.date)
-    date = f"{day.day} {day:%B %Y}"
     problem = "\n\n".join(_problem(campaign, n) for n in SIZES)
     flights, diamonds = (
         next(case for case in CASES if isinstance(case, TableCase) and case.name == name)
@@ -310,7 +276,8 @@ hide:
 
 What do other tools for differential privacy learn from the same rows, and what do they have to know
 beforehand? This page is written by `make peers`, which installs each tool in an environment of its
-own, runs it, and keeps every run in `benchmarks/peers/results.json`. Measured on {date}
+own, runs it, and keeps every run in `benchmarks/peers/results.json`. Mixtures were measured on
+{_date(campaign.date)}, synthetic rows on {_date(campaign.rows_date)}
 ({campaign.machine}), at ε = {BUDGET.epsilon:g} and δ = {_power_of_ten(BUDGET.delta)}.
 
 ## In short
@@ -342,8 +309,8 @@ A place is one number in one column of the tables below.
   and takes up to twice the noise at the same ε. The other tools keep this advantage here.
 - **Settings.** The defaults. Where the number of bins is left to the user it is {BINS} per column.
   dpmm spends a tenth of ε on its bins, SmartNoise a tenth on bounds if it is given none. A run may
-  take {TIMEOUT:.0f} seconds. "Small counts dropped" clears the cells of diffprivlib's histogram
-  that noise alone would fill.
+  take {TIMEOUT} seconds of processor time. "Small counts dropped" clears the cells of diffprivlib's
+  histogram that noise alone would fill.
 
 ## Two Gaussians in the plane
 
@@ -369,6 +336,10 @@ best possible: it climbs to one of many optima of the likelihood, from four star
 
 {_tables(campaign)}
 
+## Synthetic rows of real tables
+
+{rows_page.part(campaign)}
+
 ## What went wrong
 
 {_failures(campaign)}
@@ -380,9 +351,18 @@ make peers
 ```
 
 Versions are pinned in `benchmarks/peers/requirements/`. Runs that are in the file of results are
-not measured again; `python -m benchmarks.peers --again` measures all of them. The noise of the
-other tools is drawn again each time, so the digits differ a little from one campaign to the next.
+not measured again; `python -m benchmarks.peers --again` measures all of them. `--part=rows` goes on
+with the synthetic rows where they were left. The noise of the other tools is drawn again each time,
+so the digits differ a little from one campaign to the next.
 """
+
+
+def _date(iso: str) -> str:
+    """Write a date in words."""
+    if not iso:
+        return "no day yet"
+    day = datetime.date.fromisoformat(iso)
+    return f"{day.day} {day:%B %Y}"
 
 
 def _told(case: TableCase) -> str:
@@ -393,7 +373,7 @@ def _told(case: TableCase) -> str:
 
 
 def _power_of_ten(value: float) -> str:
-    return f"10{str(round(np.log10(value))).translate(_SUPERSCRIPTS)}"
+    return f"10{str(round(np.log10(value))).translate(SUPERSCRIPTS)}"
 
 
 # ---------------------------------------------------------------------------------- the README
@@ -410,7 +390,7 @@ def readme_part(campaign: Campaign) -> str:
         [name_of(campaign, tool), *(cell(campaign, tool, case, measures) for case in cases)]
         for tool in shown
     ]
-    return "\n\n".join([_START, _table(head, lines), _END])
+    return "\n\n".join([_START, table(head, lines), _END])
 
 
 def write(campaign: Campaign) -> None:

@@ -6,12 +6,12 @@ import numpy as np
 
 from benchmarks.peers.campaign import Campaign, Run
 from benchmarks.peers.cases import CASES, Case, ProblemCase, TableCase
-from benchmarks.peers.tools import Tool
+from benchmarks.peers.tools import Entrant
 
 __all__ = ["median_of", "name_of", "runs_of"]
 
 
-def runs_of(campaign: Campaign, tool: Tool, case: Case) -> list[Run]:
+def runs_of(campaign: Campaign, tool: Entrant, case: Case) -> list[Run]:
     """Select a tool's runs in a case; one that takes no bounds has the same in every situation."""
     key = case.key
     if not tool.takes_bounds and case.situation.width is not None:
@@ -35,13 +35,13 @@ def _rows_of(case: Case) -> object:
     return case.name if isinstance(case, TableCase) else case.key
 
 
-def median_of(campaign: Campaign, tool: Tool, case: Case, number: str) -> float | None:
-    """Compute the median over all runs that gave a mixture; None if none did."""
+def median_of(campaign: Campaign, tool: Entrant, case: Case, number: str) -> float | None:
+    """Compute the median over all runs that gave something to judge; None if none did."""
     found = [one.numbers[number] for one in runs_of(campaign, tool, case) if one.numbers]
     return float(np.median(found)) if found else None
 
 
-def name_of(campaign: Campaign, tool: Tool) -> str:
+def name_of(campaign: Campaign, tool: Entrant) -> str:
     """Name a tool, with its version if it has one of its own."""
     version = campaign.versions.get(tool.key, "")
     return tool.title.format("" if "not installed" in version else version).replace(" ,", ",")

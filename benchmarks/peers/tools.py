@@ -11,19 +11,19 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from benchmarks.peers.cases import Case
+from benchmarks.peers.cases import Case, MixtureCase
 from benchmarks.peers.environments import ENVIRONMENTS, Environment, Unavailable
 from benchmarks.peers.workers.job import BINS, Job
 from privgmm import Budget, Mixture, Release, best_plan, release
 from privgmm.arrays import Array
-from privgmm.baselines import Baseline, all_baselines
+from privgmm.baselines import Baseline, Box, all_baselines
 from privgmm.errors import PrivacyWarning
 
-__all__ = ["BUDGET", "TIMEOUT", "TOOLS", "Tool", "em"]
+__all__ = ["BUDGET", "TIMEOUT", "TOOLS", "Entrant", "Tool", "em", "synthetic_rows"]
 
 BUDGET = Budget(1.0, 1e-6)
-TIMEOUT = 300.0
-"""Seconds that a run of another tool may take."""
+TIMEOUT = 900
+"""Seconds of processor time that a run of another tool may take."""
 
 _STARTS = 4
 
@@ -50,7 +50,22 @@ def em(rows: Array, k: int, least_width: float) -> Mixture:
     return found.transformed(np.diag(spread), middle)
 
 
-class Tool(abc.ABC):
+def synthetic_rows(
+    environment: Environment, worker: str, rows: Array, bounds: Box | None, run: int
+) -> Array:
+    """Ask another tool for as many synthetic rows, or raise `Unavailable` with the reason."""
+    told = None
+    if bounds is not None:
+        told = list(zip(bounds.low.tolist(), bounds.high.tolist(), strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        read, made, job = (Path(folder) / name for name in ("rows.npy", "made.npy", "job.json"))
+        np.save(read, rows)
+        Job(str(read), str(made), told, BUDGET.epsilon, BUDGET.delta, run).save(job)
+        environment.run(worker, job, TIMEOUT)
+        return np.asarray(np.load(made), dtype=np.float64)
+
+
+class Entrant(abc.ABC):
     """One line of the tables."""
 
     key: str
@@ -72,8 +87,12 @@ class Tool(abc.ABC):
         # those who need bounds keep the old ones where the rows have moved
         return not self.needs_bounds or case.situation.shift != 0
 
+
+class Tool(Entrant):
+    """Learn mixtures."""
+
     @abc.abstractmethod
-    def learn(self, case: Case, run: int) -> Mixture:
+    def learn(self, case: MixtureCase, run: int) -> Mixture:
         """Learn a mixture, or raise `Unavailable` with the reason."""
 
 
@@ -85,7 +104,7 @@ class _Ours(Tool):
     key, title = "privgmm", "privgmm {}"
     takes_bounds = needs_bounds = False
 
-    def learn(self, case: Case, run: int) -> Mixture:
+    def learn(self, case: MixtureCase, run: int) -> Mixture:
         rows = case.rows(run)
         n, d = rows.shape
         plan = best_plan(
@@ -115,17 +134,10 @@ class _Peer(Tool):
         self.key, self.title, self.needs_bounds = worker, title, needs_bounds
         self.environment: Environment = environment
 
-    def learn(self, case: Case, run: int) -> Mixture:
-        bounds = None
-        if _told(self, case):
-            box = case.bounds
-            bounds = list(zip(box.low.tolist(), box.high.tolist(), strict=True))
-        with tempfile.TemporaryDirectory() as folder:
-            rows, made, job = (Path(folder) / name for name in ("rows.npy", "made.npy", "job.json"))
-            np.save(rows, case.rows(run))
-            Job(str(rows), str(made), bounds, BUDGET.epsilon, BUDGET.delta, run).save(job)
-            self.environment.run(self.key, job, TIMEOUT)
-            return em(np.load(made), case.n_components, case.least_width)
+    def learn(self, case: MixtureCase, run: int) -> Mixture:
+        bounds = case.bounds if _told(self, case) else None
+        made = synthetic_rows(self.environment, self.key, case.rows(run), bounds, run)
+        return em(made, case.n_components, case.least_width)
 
 
 class _Baseline(Tool):
@@ -137,7 +149,7 @@ class _Baseline(Tool):
         self.key, self.title = f"baseline-{baseline.name}", f"{baseline.title} (baseline)"
         self._baseline = baseline
 
-    def learn(self, case: Case, run: int) -> Mixture:
+    def learn(self, case: MixtureCase, run: int) -> Mixture:
         return self._baseline.release(
             case.rows(run),
             n_components=case.n_components,
@@ -152,7 +164,7 @@ class _WithoutPrivacy(Tool):
     takes_bounds = needs_bounds = False
     private = False
 
-    def learn(self, case: Case, run: int) -> Mixture:
+    def learn(self, case: MixtureCase, run: int) -> Mixture:
         return em(case.rows(run), case.n_components, case.least_width)
 
 

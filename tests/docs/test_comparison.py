@@ -16,9 +16,11 @@ import pytest
 
 from benchmarks.peers import chart, page
 from benchmarks.peers.campaign import RESULTS, Campaign, Run, measured
-from benchmarks.peers.cases import CASES, SITUATIONS, Case, ProblemCase, TableCase
+from benchmarks.peers.cases import CASES, SITUATIONS, MixtureCase, ProblemCase, TableCase
 from benchmarks.peers.environments import ENVIRONMENTS, Environment, Unavailable, last_line
+from benchmarks.peers.makers import MAKERS
 from benchmarks.peers.reading import median_of
+from benchmarks.peers.synthetic_cases import SYNTHETIC_CASES
 from benchmarks.peers.tools import TOOLS, Tool, em
 from benchmarks.peers.workers.job import Job
 from benchmarks.release import PROBLEM
@@ -34,7 +36,7 @@ def _tool(key: str) -> Tool:
     return next(tool for tool in TOOLS if tool.key == key)
 
 
-def _case(key: str) -> Case:
+def _case(key: str) -> MixtureCase:
     return next(case for case in CASES if case.key == key)
 
 
@@ -134,14 +136,14 @@ def test_every_tool_was_run_in_every_case_it_can_play() -> None:
         assert tool.key in KEPT.versions
         for case in CASES:
             assert ((tool.key, case.key) in done) == tool.plays(case), (tool.key, case.key)
-    assert set(KEPT.sizes) == {case.key for case in CASES}
+    assert set(KEPT.sizes) == {case.key for case in (*CASES, *SYNTHETIC_CASES)}
     for case in CASES:
         if isinstance(case, ProblemCase):
             assert KEPT.sizes[case.key] == case.n_rows
 
 
 def test_the_stated_versions_are_the_pinned_ones() -> None:
-    for tool in TOOLS:
+    for tool in (*TOOLS, *MAKERS):
         if tool.environment is not None:
             pinned = tool.environment.pinned[tool.environment.distribution]
             assert KEPT.versions[tool.key] == pinned
@@ -261,7 +263,7 @@ class _Broken(Tool):
     key = title = "broken"
     takes_bounds = needs_bounds = False
 
-    def learn(self, case: Case, run: int) -> Mixture:
+    def learn(self, case: MixtureCase, run: int) -> Mixture:
         raise Unavailable(f"cannot do {case.key}")
 
 
@@ -271,7 +273,7 @@ class _Near(Tool):
     key = title = "near"
     takes_bounds = needs_bounds = False
 
-    def learn(self, case: Case, run: int) -> Mixture:
+    def learn(self, case: MixtureCase, run: int) -> Mixture:
         return PROBLEM.transformed(np.eye(2), [0.1, 0.0])
 
 
@@ -321,8 +323,11 @@ def test_a_run_that_fails_or_takes_too_long_gives_its_reason(
     monkeypatch.setattr(Environment, "python", Path(sys.executable))
     with pytest.raises(Unavailable, match=r"No module named benchmarks\.peers\.workers\.absent"):
         Environment("any", "any").run("absent", tmp_path / "job.json", 60)
-    with pytest.raises(Unavailable, match="not done after"):
-        Environment("any", "any")._call([sys.executable, "-c", "while True: pass"], 0.2)
+    with pytest.raises(Unavailable, match="not done after 1 s of processor time"):
+        Environment("any", "any")._call([sys.executable, "-c", "while True: pass"], 1)
+    # a pause is not counted
+    waits = "import time; time.sleep(1.5); print('done')"
+    assert Environment("any", "any")._call([sys.executable, "-S", "-c", waits], 1) == "done\n"
 
 
 def test_the_last_line_is_the_reason() -> None:

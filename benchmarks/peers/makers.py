@@ -35,8 +35,8 @@ class _Ours(Maker):
 class _Peer(Maker):
     """Another tool, in its environment.
 
-    Columns of whole numbers are rounded in its rows: a table's types are public, and dpmm would
-    round such columns itself if they came as integers.
+    Columns of few whole numbers are rounded in its rows: a table's types are public, and dpmm
+    would round such columns itself if they came as integers.
     """
 
     takes_bounds = True

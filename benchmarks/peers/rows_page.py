@@ -18,6 +18,7 @@ from benchmarks.peers.synthetic_cases import (
     DEVIATIONS,
     IN_OUR_FRAME,
     MOST_ROWS,
+    MOST_STEPS,
     SHEETS,
     SYNTHETIC_CASES,
     Sheet,
@@ -170,11 +171,14 @@ def verdict(campaign: Campaign) -> str:
 
 def _verdict(campaign: Campaign, *, framed: bool) -> str:
     places, losses = 0, 0
+    contested = [sheet for sheet in SHEETS if _is_contested(campaign, sheet, framed=framed)]
+    if not contested:
+        return "nothing can be said yet: no table has runs of privgmm and of another tool."
     lost: dict[str, dict[str, list[str]]] = {}
-    for measure, sheet in itertools.product((*DISTANCES, *LESSONS), SHEETS):
+    for measure, sheet in itertools.product((*DISTANCES, *LESSONS), contested):
         first = best(campaign, sheet, measure, framed=framed)
-        places += bool(first)
-        if first and all(line.maker.key != OURS for line in first):
+        places += 1
+        if all(line.maker.key != OURS for line in first):
             losses += 1
             ahead = lost.setdefault(first[0].name(campaign), {})
             ahead.setdefault(measure.words, []).append(sheet.name)
@@ -190,9 +194,26 @@ def _verdict(campaign: Campaign, *, framed: bool) -> str:
     )
 
 
+def _is_contested(campaign: Campaign, sheet: Sheet, *, framed: bool) -> bool:
+    """Check whether both privgmm and another tool with privacy made rows of a table."""
+    keys = {
+        line.maker.key
+        for line in lines()
+        if line.maker.private
+        and (framed or not line.in_our_frame)
+        and any(one.numbers for one in line.runs(campaign, sheet))
+    }
+    return OURS in keys and len(keys) > 1
+
+
 def runs_in_words(campaign: Campaign) -> str:
-    """Say how many runs were made, of how many."""
-    return f"{len(made(campaign))} of {ROWS_RUNS * len(lines()) * len(SHEETS)} runs"
+    """Say how many runs were made, of how many, and on how many tables."""
+    tables = sum(
+        any(line.runs(campaign, sheet) for line in lines() if line.maker.key != OURS)
+        for sheet in SHEETS
+    )
+    whole = ROWS_RUNS * len(lines()) * len(SHEETS)
+    return f"{len(made(campaign))} of {whole} runs, on {tables} of {len(SHEETS)} tables"
 
 
 def _size(campaign: Campaign, sheet: Sheet) -> int:
@@ -224,10 +245,11 @@ How it is done:
 - **Other tools** take the rows as they come, or with *our frame as bounds*: the centre of the
   public frame of our release, {DEVIATIONS:g} deviations to either side. They get it free of charge
   and spend their whole ε on the rest. Rows beyond it are left to each tool. OpenDP and pycle
-  cannot do without bounds. Columns of whole numbers are rounded in their rows, as a table's types
-  are public. SmartNoise gives the middle of a bin as the value, the others spread values over it:
-  that costs it where the field's bins are narrower than its own. pycle fits {COMPONENTS} components
-  with diagonal covariances to its private sketch, with the settings of its own demo.
+  cannot do without bounds. Columns of at most {MOST_STEPS:,} different whole numbers are rounded in
+  their rows, as a table's types are public. SmartNoise gives the middle of a bin as the value, the
+  others spread values over it: that costs it where the field's bins are narrower than its own.
+  pycle fits {COMPONENTS} components with diagonal covariances to its private sketch, with the
+  settings of its own demo.
 - **1-way and 2-way** are the total variation between the synthetic rows and those held out, the
   mean over all columns and over all pairs. Columns are cut into {QUANTILES} quantile bins of the
   rows held out; cuts that coincide are one. 0 is best. Real rows are not at 0: two samples differ.
@@ -237,8 +259,8 @@ How it is done:
   negative where the mean would predict better.
 - **Limit.** A run may take {TIMEOUT} seconds of processor time.
 
-{runs_in_words(campaign)} were made: {ROWS_RUNS} on each table are the aim, the last table counts
-them. Medians are over the runs that were made.
+**Measured so far: {runs_in_words(campaign)}.** Each line is to have {ROWS_RUNS} runs on each table.
+The last table counts those that were made, and medians are over these.
 
 {verdict(campaign)}
 

@@ -27,6 +27,7 @@ __all__ = [
     "DEVIATIONS",
     "IN_OUR_FRAME",
     "MOST_ROWS",
+    "MOST_STEPS",
     "SHEETS",
     "SYNTHETIC_CASES",
     "Sheet",
@@ -36,6 +37,9 @@ __all__ = [
 
 MOST_ROWS = 20_000
 """Choice: rows to learn from, at most, so that a run of AIM ends within its limit."""
+
+MOST_STEPS = 1_000
+"""Choice: of more whole numbers than these, a bin of a twentieth of the rows holds dozens."""
 
 DEVIATIONS = 5.0
 """Half the width of the bounds, in deviations of a column by our frame: as in `Box.around`."""
@@ -71,9 +75,10 @@ class Sheet:
 
     @functools.cached_property
     def whole(self) -> BoolArray:
-        """Which columns hold whole numbers only (d,), as a reader of the file would type them."""
+        """Which columns hold whole numbers, at most `MOST_STEPS` different ones (d,)."""
         learn = self.split.learn
-        return np.asarray((learn == np.rint(learn)).all(axis=0))
+        few = [len(np.unique(column)) <= MOST_STEPS for column in learn.T]
+        return np.asarray((learn == np.rint(learn)).all(axis=0) & few)
 
     @functools.cached_property
     def yardsticks(self) -> Yardsticks:

@@ -119,10 +119,8 @@ def test_the_picture_follows_the_point_on_the_curve(browser: Browser, address: s
     context.close()
 
 
-def test_a_move_that_got_lost_is_told_again(browser: Browser, address: str) -> None:
-    """Streamlit may drop what a widget says while the page reruns."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000})
-    page = context.new_page()
+def _losing_the_first_move(page: Page) -> list[bytes | str]:
+    """Drop the first message with a move of the curve; return what was dropped."""
     lost: list[bytes | str] = []
 
     def forward(route: WebSocketRoute) -> None:
@@ -138,6 +136,14 @@ def test_a_move_that_got_lost_is_told_again(browser: Browser, address: str) -> N
         route.on_message(sent)
 
     page.route_web_socket(re.compile("stream$"), forward)
+    return lost
+
+
+def test_a_move_that_got_lost_is_told_again(browser: Browser, address: str) -> None:
+    """Streamlit may drop what a widget says while the page reruns."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    lost = _losing_the_first_move(page)
     page.goto(f"{address}/?kind=Well+separated&epsilon=1")
     settle(page)
     page.get_by_role("slider", name="ε on the curve").focus()
@@ -147,16 +153,69 @@ def test_a_move_that_got_lost_is_told_again(browser: Browser, address: str) -> N
     context.close()
 
 
-_MOVE_AND_LOOK = """() => {
+def test_the_slider_counts_more_than_an_earlier_move_that_got_lost(
+    browser: Browser, address: str
+) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    lost = _losing_the_first_move(page)
+    page.goto(f"{address}/?kind=Well+separated&epsilon=1")
+    settle(page)
+    handle = page.get_by_role("slider", name="ε on the curve")
+    handle.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(handle).to_have_attribute("aria-valuenow", "0.8")
+    while not lost:
+        page.wait_for_timeout(50)
+    page.get_by_role("slider", name="Privacy budget ε").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("epsilon=1.2"))
+    settle(page)
+    expect(handle).to_have_attribute("aria-valuenow", "1.2")
+    # nothing takes it back once every move is acknowledged
+    page.wait_for_timeout(4000)
+    settle(page)
+    assert "epsilon=1.2" in page.url
+    expect(handle).to_have_attribute("aria-valuenow", "1.2")
+    context.close()
+
+
+def test_an_earlier_answer_of_the_page_leaves_the_handle_where_the_hand_is(
+    browser: Browser, address: str
+) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 1000})
+    page = context.new_page()
+    page.goto(f"{address}/?kind=Well+separated&epsilon=1")
+    settle(page)
+    handle = page.get_by_role("slider", name="ε on the curve")
+    expect(handle).to_have_attribute("aria-valuenow", "1")
+    page.evaluate(_MOVE_AND_ANSWER_LATE)
+    expect(page).to_have_url(re.compile("epsilon=0.8"))
+    settle(page)
+    expect(handle).to_have_attribute("aria-valuenow", "0.8")
+    context.close()
+
+
+_FIND = """
   const find = (root) => root.querySelector('[aria-label="ε on the curve"]')
     || [...root.querySelectorAll('*')].map(e => e.shadowRoot && find(e.shadowRoot)).find(Boolean);
   const handle = find(document);
-  handle.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft', bubbles: true}));
+"""
+"""Finds the handle of the curve, also inside shadow trees."""
+
+_MOVE_AND_ANSWER_LATE = f"""() => {{{_FIND}
+  handle.dispatchEvent(new KeyboardEvent('keydown', {{key: 'ArrowLeft', bubbles: true}}));
+  // the page's answer to an earlier move arrives before this one is told
+  document.querySelector('.st-key-epsilon [aria-valuetext]').setAttribute('aria-valuetext', '3');
+}}"""
+
+_MOVE_AND_LOOK = f"""() => {{{_FIND}
+  handle.dispatchEvent(new KeyboardEvent('keydown', {{key: 'ArrowLeft', bubbles: true}}));
   // at once, in the same turn: nothing has been asked of the server
   const over = document.querySelector('.privgmm-over .release');
-  return {words: handle.getAttribute('aria-valuetext').split(':')[0],
-    drawn: Boolean(over && over.getAttribute('d').startsWith('M'))};
-}"""
+  return {{words: handle.getAttribute('aria-valuetext').split(':')[0],
+    drawn: Boolean(over && over.getAttribute('d').startsWith('M'))}};
+}}"""
 
 
 def test_the_class_is_walked_by_keyboard(browser: Browser, address: str) -> None:

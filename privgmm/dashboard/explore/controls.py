@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from privgmm.dashboard.explore.epsilon_curve import hand_followed
 from privgmm.dashboard.explore.knobs import Knobs, choose_knobs
 from privgmm.dashboard.shared.chosen_data import ChosenData
 from privgmm.dashboard.shared.lessons import LINKED
@@ -58,6 +59,7 @@ def choose_settings(
         is_open = _leaves_components_open(offered=method.publishes_sketch)
     with basics:
         epsilon = choose_epsilon("epsilon", value=FIRST_EPSILON)
+        hand_followed()
         knobs = choose_knobs()
         k = _choose_components(is_open=is_open)
     with more:

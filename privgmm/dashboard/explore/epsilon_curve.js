@@ -8,6 +8,7 @@ const REST = 120; // milliseconds without a move after which the page is told
 const TRUST = 2000; // milliseconds for which a move counts more than an older answer of the page
 const PATIENCE = 3000; // milliseconds after which a move that was not acknowledged is told again
 const REDRAWN = 700; // milliseconds that a new picture may take after the page has caught up
+const TOUCHES = ["pointerdown", "touchstart", "keydown"];
 const HEIGHT = 170;
 const EDGE = { left: 44, right: 14, top: 30, bottom: 34 };
 const TICKS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10];
@@ -75,8 +76,11 @@ function drawScene(curve) {
     make(scene, "line", {
       class: "without", x1: EDGE.left, x2: at.right, y1: at.y(data.without), y2: at.y(data.without),
     });
+    // on the left, where the errors are larger, unless another label is there
+    const y = Math.min(at.y(data.without) - 5, at.bottom - 6);
+    const taken = Math.abs(y - Math.min(top + 14, at.bottom - 4)) < 14;
     make(scene, "text", {
-      class: "mark end", x: at.right, y: Math.min(at.y(data.without) - 5, at.bottom - 6),
+      class: taken ? "mark end" : "mark", x: taken ? at.right : EDGE.left + 6, y,
     }, data.words.without);
   }
   const known = data.stops.filter((stop) => stop.error > 0);
@@ -188,6 +192,8 @@ function report(curve) {
   }, REST);
 }
 
+const unanswered = (curve) => curve.timer !== null || curve.data.sequence < curve.sequence;
+
 // The page may forget what it is told while it reruns: a move is told until it is acknowledged.
 function awaitAnswer(curve, sequence) {
   setTimeout(() => {
@@ -241,13 +247,21 @@ function build(stage, data) {
     if (stage.clientWidth && stage.clientWidth !== curve.width) draw(curve);
   });
   curve.fitted.observe(stage);
-  // the page's own slider moves handle and picture as well
+  // The page's own slider moves handle and picture as well. While a move is unanswered the slider
+  // may still arrive at an earlier one: then it counts only if the hand is on the slider.
+  curve.touched = (event) => {
+    curve.onSlider = Boolean(event.target.closest && event.target.closest(`.${curve.data.slider}`));
+  };
+  for (const kind of TOUCHES) document.addEventListener(kind, curve.touched, true);
   curve.watch = new MutationObserver((changes) => {
     for (const { target } of changes) {
       if (!target.closest(`.${curve.data.slider}`)) continue;
+      const late = unanswered(curve);
+      if (late && !curve.onSlider) continue;
       const said = Number(target.getAttribute("aria-valuetext") || NaN);
       const to = curve.data.stops.findIndex((stop) => stop.epsilon === said);
-      if (to >= 0) moveTo(curve, to, false);
+      // told too, or else the page might still take the older move
+      if (to >= 0) moveTo(curve, to, late);
     }
   });
   curve.watch.observe(document.body, { subtree: true, attributeFilter: ["aria-valuetext"] });
@@ -268,11 +282,10 @@ export default function (component) {
   curve.data = data;
   curve.svg.setAttribute("aria-label", data.words.group);
   curve.send = setStateValue;
-  const late = curve.timer !== null || data.sequence < curve.sequence;
   if (data.here === curve.here) {
     curve.caughtUp = true;
     setTimeout(() => { if (curve.caughtUp) uncover(curve); }, REDRAWN);
-  } else if (!late && performance.now() > curve.trusted) {
+  } else if (!unanswered(curve) && performance.now() > curve.trusted) {
     // chosen elsewhere on the page: by a link, a button or a new table
     curve.here = data.here;
     curve.caughtUp = true;
@@ -281,6 +294,7 @@ export default function (component) {
   draw(curve);
   return () => setTimeout(() => {
     if (stage.isConnected) return;
+    for (const kind of TOUCHES) document.removeEventListener(kind, curve.touched, true);
     curve.watch.disconnect();
     curve.fitted.disconnect();
     uncover(curve);

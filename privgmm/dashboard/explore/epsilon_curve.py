@@ -20,13 +20,15 @@ from privgmm.teaching.format import error_in_words
 from privgmm.teaching.rehearsal import EPSILON_STOPS, Rehearsal
 from privgmm.teaching.verdict import Tone, tone_of
 
-__all__ = ["follow_hand", "show_epsilon_curve", "stop_of"]
+__all__ = ["follow_hand", "hand_followed", "show_epsilon_curve", "stop_of"]
 
 _KEY = "epsilon_curve"
 _SLIDER = "epsilon"
 """Key of the slider that holds the value."""
 _TAKEN = "epsilon_curve_taken"
 """Number of the last move that the slider has taken."""
+_FOLLOWING = "epsilon_curve_following"
+"""Number of the move that the slider takes when it is rendered."""
 _GHOSTS = "possible release"
 """What the traces of possible releases are called, but for an s."""
 
@@ -154,6 +156,8 @@ def follow_hand() -> None:
     """Move the slider to where the point was dragged; called before the slider is rendered.
 
     Not a callback: Streamlit forgets the callback of a widget that a stopped run did not reach.
+    It forgets the new value of the slider too if the run stops before the slider, so a move is
+    taken only when `hand_followed` says that the slider is there.
     """
     state = st.session_state.get(_KEY)
     report = state.get("moved") if isinstance(state, Mapping) else None
@@ -161,10 +165,17 @@ def follow_hand() -> None:
         return
     epsilon, sequence = report.get("epsilon"), report.get("sequence")
     # the browser repeats its last move with every message
-    if epsilon not in EPSILON_STOPS or sequence <= st.session_state.get(_TAKEN, 0):
+    if epsilon not in EPSILON_STOPS or not isinstance(sequence, int):
         return
-    st.session_state[_TAKEN] = sequence
-    st.session_state[_SLIDER] = float(epsilon)
+    if sequence > st.session_state.get(_TAKEN, 0):
+        st.session_state[_FOLLOWING] = sequence
+        st.session_state[_SLIDER] = float(epsilon)
+
+
+def hand_followed() -> None:
+    """Note that the slider has taken the move of `follow_hand`; called after it is rendered."""
+    if _FOLLOWING in st.session_state:
+        st.session_state[_TAKEN] = st.session_state.pop(_FOLLOWING)
 
 
 _CSS = """

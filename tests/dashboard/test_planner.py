@@ -7,11 +7,12 @@ import math
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.planner import solve as foresight
-from privgmm.dashboard.planner.page import answer_in_words, heading, variations
+from privgmm.dashboard.planner.page import _without_privacy, answer_in_words, heading, variations
 from privgmm.dashboard.planner.solve import (
     PLANNER_POOL,
     SOLVE_ALPHA,
@@ -256,3 +257,13 @@ def test_curves_are_drawn_where_they_rise(enough: float) -> None:
     assert len(rows) < 40
     if enough < 1e19:
         assert sum(enough / 8 <= n <= 4 * enough for n in rows) >= 10
+
+
+@pytest.mark.parametrize(("k", "d"), [(2, 2), (3, 2), (2, 5)])
+def test_the_error_without_privacy_falls_with_the_rows_up_to_the_most(k: int, d: int) -> None:
+    """As one over their root, once there are many."""
+    rows, errors = _without_privacy(k, d, None)
+    assert np.all(np.diff(errors) < 0)
+    many = rows > 1e6
+    scaled = errors[many] * np.sqrt(rows[many])
+    assert scaled.max() < 1.02 * scaled.min()

@@ -67,6 +67,9 @@ _DRAWN = "planner_drawn"
 _AT_ONCE = 6
 """Questions of the table asked at a time: a pool drops old questions when many wait."""
 _OPEN = "…"
+_MANY = 1e9
+"""Rows from which the error without privacy falls as one over their root: it is 10⁻⁴ there, and
+beyond 10¹⁶ rows rounding would be larger than the error itself."""
 
 ProspectCurves = Mapping[str, tuple[Prospect, ...]]
 
@@ -225,9 +228,10 @@ def _tell(asked: PlannerQuestion, found: PlannerAnswers) -> None:
 def _without_privacy(k: int, d: int, smallest_weight: float | None) -> tuple[Array, Array]:
     request = PlanRequest(n_components=k, n_features=d, smallest_weight=smallest_weight)
     mixture, rows = expected_mixture(request), np.geomspace(FEWEST, MOST, 18)
-    covariances = (sampling_covariance(mixture, n) for n in rows)
-    errors = [error_law(covariance, mixture.weights).value for covariance in covariances]
-    return rows, np.array(errors)
+    few = np.minimum(rows, _MANY)
+    covariances = {n: sampling_covariance(mixture, n) for n in few}
+    errors = {n: error_law(found, mixture.weights).value for n, found in covariances.items()}
+    return rows, np.array([errors[n] for n in few]) * np.sqrt(few / rows)
 
 
 def _curves(asked: PlannerQuestion, found: PlannerAnswers, earlier: ProspectCurves) -> None:

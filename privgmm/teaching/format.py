@@ -48,6 +48,10 @@ def count_in_words(number: float) -> str:
     return f"{float(lead):g} × 10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
 
 
+_TINY = 1e-5
+"""Share of a number below which its error has no say in its digits, by convention."""
+
+
 def number_in_words(value: float, digits: int = 4) -> str:
     """Write a number with few digits, as people write it: no 1e-06.
 
@@ -85,14 +89,14 @@ def error_in_words(error: float) -> str:
 def with_error(value: float, error: float) -> str:
     """Write a number and its standard error, or its spread.
 
-    The error gets two digits, the number those that mean something then, at most four. A number
-    keeps two digits beside an error that is larger than itself, and all beside one that is not
+    The error gets two digits, and the number ends at the same decimal place. A number keeps two
+    digits if the error is larger than itself, and four if it is tiny (less than 10⁻⁵ of it) or not
     known (NaN).
 
     Examples
     --------
     >>> with_error(167.914, 0.118), with_error(66.27, 10.2), with_error(-0.002925, 2.5e-4)
-    ('167.9 ± 0.12', '66 ± 10', '(−2.92 ± 0.25) × 10⁻³')
+    ('167.91 ± 0.12', '66 ± 10', '(−2.92 ± 0.25) × 10⁻³')
     >>> with_error(0.0938, 1.0), with_error(0.5, 0.0)
     ('0.094 ± 1', '0.5 ± 0')
     >>> with_error(0.495, float("nan"))
@@ -105,11 +109,13 @@ def with_error(value: float, error: float) -> str:
     if not -3 < power < 6:
         inner = with_error(value / 10.0**power, error / 10.0**power)
         return f"({inner}) × 10{str(power).translate(_SUPERSCRIPTS)}"
-    meant = value
-    if error > 0 and value != 0:
-        places = 1 - math.floor(math.log10(error)), 1 - math.floor(math.log10(abs(value)))
-        meant = round(value, max(places) if error > abs(value) else places[0])
-    return f"{number_in_words(meant)} ± {number_in_words(error, 2)}"
+    if abs(value) >= error > _TINY * abs(value):
+        # an error of 0.0996 is rounded to 0.10, and its number to two places as well
+        places = 1 - math.floor(math.log10(float(f"{error:.1e}")))
+        number, off = (f"{abs(round(x, places)):,.{max(0, places)}f}" for x in (value, error))
+        return f"{'−' if value < 0 else ''}{number} ± {off}"
+    number = number_in_words(value, 2 if error > abs(value) else 4)
+    return f"{number} ± {number_in_words(error, 2)}"
 
 
 def times_short(needed: float, have: int) -> str:

@@ -1019,7 +1019,7 @@ def _without_lessons(words: str) -> str:
     return "\n".join(
         line
         for line in words.splitlines()
-        if line not in rehearsal_of and "&lesson=" not in line and "takes no blocks" not in line
+        if line not in rehearsal_of and "&lesson=" not in line and "no blocks in" not in line
     )
 
 
@@ -1033,7 +1033,7 @@ def test_a_sketch_of_few_rows_is_released_without_a_word_on_blocks(sketched: App
     assert "whether such a mixture explains the rows" in words
     assert "counts and sums before their noise" in words
     # the knob t says that there are none, and nothing else speaks of them
-    of_knob = "this frame takes no blocks|This frame takes no blocks: it counts rows in bins"
+    of_knob = "no blocks in this frame|This frame takes no blocks: it counts rows in bins"
     assert "blocks" not in re.sub(of_knob, "", _without_lessons(words))
     assert "spreads apart" not in words
 

@@ -49,8 +49,8 @@ def test_every_knob_is_a_line_that_says_what_it_means() -> None:
     labels = {key: app.button(key=f"knob_{key}").label for key in ("delta", "alpha", "t")}
     assert labels == {"delta": "δ = 10⁻⁶", "alpha": "α = 0.2", "t": "t"}
     words = _captions(app)
-    assert "one row is 1 in 3,000" in words
-    assert "this frame takes no blocks" in words
+    assert "far below 1 in 3,000 rows" in words
+    assert "no blocks in this frame" in words
 
 
 def test_a_knob_that_is_opened_turns_its_layer_on() -> None:
@@ -66,7 +66,7 @@ def test_a_knob_that_is_opened_turns_its_layer_on() -> None:
 def test_methods_with_blocks_are_one_click_away() -> None:
     app = _open(n="100,000", epsilon="8")
     offered = [method for method in registry.all_methods() if not method.publishes_sketch]
-    if "this frame takes no blocks" in _captions(app):
+    if "no blocks in this frame" in _captions(app):
         app.button(key=f"fix_t_{offered[0].name}").click()
     else:
         app.selectbox(key="method").set_value(offered[0].name)

@@ -17,7 +17,7 @@ from privgmm.dashboard.shared.lessons import LINKED, current_lesson
 from privgmm.dashboard.shared.sliders import choose_alpha, choose_delta
 from privgmm.methods import registry
 from privgmm.methods.request import FEWEST_BLOCKS, PlanRequest
-from privgmm.teaching.format import count_in_words, number_in_words
+from privgmm.teaching.format import number_in_words
 from privgmm.teaching.rehearsal import DELTA_STOPS
 
 __all__ = ["Knobs", "choose_knobs", "show_large_delta"]
@@ -57,9 +57,10 @@ class Knobs:
         if known.plan is None:
             self._say("t", "no plan yet" if known.problem is None else "no plan")
         elif blocks is None:
-            self._say("t", "this frame takes no blocks")
+            self._say("t", "no blocks in this frame")
         else:
-            self._say("t", f"t = {blocks:,}: {max(1, n // blocks):,} rows per block")
+            chosen = f"t = {blocks:,}: " if self.n_blocks is None else ""
+            self._say("t", f"{chosen}{max(1, n // blocks):,} rows per block")
         if blocks is None and known.plan is not None:
             with self._body:
                 _offer_blocks(known)
@@ -159,14 +160,15 @@ def _set_delta(delta: float) -> None:
 def _of_delta(delta: float, n_rows: int) -> str:
     if delta * n_rows >= 1:
         return f":red[too large for {n_rows:,} rows]"
-    return f"1 in {count_in_words(1 / delta)}; one row is 1 in {n_rows:,}"
+    far = "far " if delta * n_rows <= _FAR else ""
+    return f"{far}below 1 in {n_rows:,} rows"
 
 
 def _of_alpha(known: Feasibility) -> str:
     found = known.usefulness
     if found is None:
         return "…"
-    return f"reached in {about(found.within)} of releases"
+    return f"met in {about(found.within)} of releases"
 
 
 def _offer_blocks(known: Feasibility) -> None:

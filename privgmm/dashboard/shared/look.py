@@ -114,6 +114,7 @@ h1 { font-size: 1.75rem !important; line-height: 1.25 !important; padding: 0.2re
     { flex-basis: 15.5rem; width: 15.5rem; }
   .block-container:has(.st-key-explore) { padding-left: 1.2rem; padding-right: 1.2rem; }
   .privgmm-band .cell .note:last-child { display: none; }
+  .privgmm-band { column-gap: 0.8rem; }
 }
 @media (max-width: 640px) {
   .st-key-explore > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
@@ -166,6 +167,10 @@ h1 { font-size: 1.75rem !important; line-height: 1.25 !important; padding: 0.2re
 .block-container:has(.st-key-lesson) { max-width: 66rem; }
 .st-key-lesson { max-width: 44rem; }
 .st-key-remedies button { white-space: normal; }
+@media (hover: none), (max-width: 640px) { .js-plotly-plot .modebar-container
+  { display: none; } }
+@media (max-width: 640px) { [data-testid="stTable"] { overflow-x: auto; }
+  [data-testid="stTable"] table { min-width: 34rem; } }
 @media (max-width: 640px) { .block-container { padding-left: 0.8rem; padding-right: 0.8rem; } }
 </style>
 """

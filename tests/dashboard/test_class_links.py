@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from privgmm.dashboard.shared.lessons import CLASS, class_link
+from privgmm.dashboard.shared.refresh import PAGE_POOL
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial" / "class.md"
@@ -78,6 +79,26 @@ def test_nothing_on_screen_answers_a_question_before_the_prediction(number: int)
     assert html.escape(step.answer) in said
     assert f"You said: {html.escape(step.predictions[1])}." in said
     assert "prediction" in " ".join(part.value for part in app.main.caption)
+
+
+def test_no_title_gives_an_answer_away() -> None:
+    """The button that leads on shows the title of the next step, too."""
+    for step in CLASS:
+        title = step.title.lower()
+        assert not any(words in title for words in ("nothing", "“no”", "refus"))
+        assert all(words.lower() not in title for words in step.predictions)
+
+
+def test_the_first_step_asks_its_question_once() -> None:
+    app = _step(1)
+    app.button(key="predict_3").click().run()
+    app.button(key="reveal").click().run()
+    PAGE_POOL.settle()
+    app.run()
+    assert not app.exception
+    words = " ".join(part.value for part in app.main.markdown)
+    assert "Predict first." not in words
+    assert "Which one was it?" in words
 
 
 def test_the_last_step_makes_its_two_releases_once() -> None:

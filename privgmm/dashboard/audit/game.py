@@ -12,7 +12,7 @@ import streamlit as st
 
 from privgmm.audit.guessing import Score
 from privgmm.budget import percent_at_most
-from privgmm.dashboard.shared.lessons import Writer, scene_line
+from privgmm.dashboard.shared.lessons import Writer, class_prediction, scene_line
 from privgmm.dashboard.shared.refresh import result_or_notice
 from privgmm.figures.guessing import evidence_figure, round_figure, score_figure
 from privgmm.methods.plan import Plan
@@ -102,6 +102,10 @@ def play_game(epsilon: float, game: Game) -> None:
     if table is None:
         return
     match, plan = _match(epsilon, game), neighbours.plan(epsilon)
+    said = class_prediction()
+    if match.prediction is None and said is not None and not game.noise:
+        # the class has asked the same question above
+        match.prediction = PREDICTIONS[said]
     if not match.deals:
         match.deal(table.duel, game.noise)
     released = match.released(table, game.noise)

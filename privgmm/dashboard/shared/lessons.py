@@ -33,6 +33,7 @@ __all__ = [
     "Lesson",
     "Writer",
     "class_link",
+    "class_prediction",
     "controls_panel",
     "current_lesson",
     "link_to",
@@ -182,8 +183,9 @@ CLASS: tuple[Lesson, ...] = (
         "3",
     ),
     Lesson(
-        "“No” is an answer, and costs too",
-        "The same people, by the paper's own constants. What will come out?",
+        "The paper's own constants",
+        "The same people, the same ε, and the method with the constants that the paper proves. "
+        "What will come out?",
         {**_TWO_GROUPS, "method": "Paper"},
         "",
         ("The same mixture", "A worse one", "Nothing"),
@@ -415,11 +417,22 @@ def _show_tally(lesson: Lesson, place: DeltaGenerator) -> None:
         place.caption(f":material/groups: Predictions so far on this server: {total}")
         return
     shares = " · ".join(f"{escaped(words)}: {counts.get(words, 0)}" for words in lesson.predictions)
-    place.caption(f":material/groups: Of {total} predictions on this server, {shares}")
+    many = "s" * (total != 1)
+    place.caption(f":material/groups: {total} prediction{many} on this server: {shares}")
 
 
 def _prediction(lesson: Lesson) -> str:
     return f"prediction {lesson.title} {lesson.question}"
+
+
+def class_prediction() -> int | None:
+    """Return which prediction was made at this step of the class, from 0; None without one."""
+    number = _step()
+    if number is None:
+        return None
+    lesson = CLASS[number - 1]
+    said = st.session_state.get(_prediction(lesson))
+    return lesson.predictions.index(said) if said in lesson.predictions else None
 
 
 def _show_answer(lesson: Lesson) -> None:

@@ -76,12 +76,17 @@ def test_the_persons_are_asked_for_first_and_protected() -> None:
     app = _with_file("visits.csv", _visits(), epsilon="8")
     (unit,) = [one for one in app.radio if one.label == "What is a row?"]
     assert unit.value == "One row per person"
+    repeats = re.compile(r"Values of 'patient\\?_id' repeat")
+    assert repeats.search(_words(app))
     unit.set_value("A column names the person").run()
     (naming,) = [one for one in app.selectbox if one.label == "Column that names the person"]
     assert naming.value == "patient_id"
     (columns,) = [one for one in app.multiselect if one.label == "Columns to use"]
     assert "patient_id" not in columns.options
     _settled(_choose(app, ["height", "weight"]))
+    words = _words(app)
+    assert not repeats.search(words)
+    assert re.search(r"An answer needs about [\d,.]+ persons; you have", words)
     app.button(key="release").click().run()
     app.session_state["explore_running"].job.problem(timeout=120)
     app.run()
@@ -123,6 +128,9 @@ def test_an_upload_is_rehearsed_on_stand_ins_that_are_said_to_be_such() -> None:
     words = _words(app)
     assert "Rehearsal on stand-ins: nothing spent" in words
     assert "Stand-ins, not your rows" in words
+    assert "The picture shows stand-ins, not your rows." in words
+    assert "Stand-ins for your rows, four promises" in words
+    assert "The same people" not in words
     kept = app.session_state["explore_rehearsed"]
     assert kept.setup.rows == GeneratedRows("well_separated", 2, 2, 4_001, 1)
     app.segmented_control(key="before_paying").set_value("Your rows").run()

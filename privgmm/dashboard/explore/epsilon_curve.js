@@ -93,7 +93,8 @@ function drawScene(curve) {
 function drawHandle(curve) {
   const stop = curve.data.stops[curve.here], at = curve.scale;
   const x = at.x(stop.epsilon);
-  const y = stop.error > 0 ? at.y(stop.error) : (EDGE.top + at.bottom) / 2;
+  // without an error it stands above the labels
+  const y = stop.error > 0 ? at.y(stop.error) : EDGE.top + 12;
   curve.line.setAttribute("x1", x);
   curve.line.setAttribute("x2", x);
   curve.line.setAttribute("y1", EDGE.top);

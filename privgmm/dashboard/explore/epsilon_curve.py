@@ -41,6 +41,7 @@ def show_epsilon_curve(
     alpha: float,
     axes: tuple[int, int] | None,
     reference: str,
+    stands_in: bool = False,
 ) -> None:
     """Show the curve with its handle, and let it move the slider.
 
@@ -58,6 +59,8 @@ def show_epsilon_curve(
         The two columns of the picture; None where the picture is not to follow the hand.
     reference : str
         What errors are measured from.
+    stands_in : bool
+        Whether it was rehearsed on stand-ins for the visitor's own rows.
     """
     if here not in EPSILON_STOPS:
         return
@@ -79,7 +82,8 @@ def show_epsilon_curve(
             "names": [PRIVATE.label, BAND, _GHOSTS, f"{_GHOSTS}s"],
             "colour": PRIVATE.colour,
             "words": {
-                "across": "privacy budget ε: drag the point",
+                "across": "privacy budget ε: drag the point"
+                + (" · on stand-ins, not your rows" if stands_in else ""),
                 "within": f"within α = {alpha:g}",
                 "without": "without privacy",
                 "handle": "ε on the curve",
@@ -182,11 +186,11 @@ _CSS = """
 .stage { width: 100%; min-height: 170px; }
 svg { display: block; width: 100%; height: 170px; user-select: none; touch-action: pan-y;
   cursor: ew-resize; font-family: var(--st-font, sans-serif); }
-text { font-size: 12.5px; fill: var(--st-text-color); }
-.tick { font-size: 12px; opacity: 0.85; }
+text { font-size: 0.79rem; fill: var(--st-text-color); }
+.tick { font-size: 0.75rem; opacity: 0.85; }
 .middle { text-anchor: middle; }
 .end { text-anchor: end; }
-.label { font-size: 15px; font-weight: 600; text-anchor: middle; }
+.label { font-size: 0.94rem; font-weight: 600; text-anchor: middle; }
 .grid { stroke: rgba(128, 128, 136, 0.25); }
 .within { fill: rgba(0, 158, 115, 0.13); }
 .refused { fill: rgba(128, 128, 136, 0.25); }

@@ -199,13 +199,13 @@ def about(chance: float) -> str:
 
 def _in_short(known: Feasibility, dataset: Dataset) -> str:
     """Compare the rows needed with those at hand; name what the plan assumes."""
-    have = f"you have {known.request.rows:,}"
+    have, units = f"you have {known.request.rows:,}", known.request.units
     if known.needed is None:
-        words = f"{have[0].upper()}{have[1:]} rows."
+        words = f"{have[0].upper()}{have[1:]} {units}."
     elif math.isinf(known.needed):
-        words = "No number of rows will do."
+        words = f"No number of {units} will do."
     else:
-        words = f"An answer needs about {count_in_words(known.needed)} rows; {have}."
+        words = f"An answer needs about {count_in_words(known.needed)} {units}; {have}."
     found = known.usefulness
     if found is not None and found.expected_error is not None and found.chance > 0:
         words += f" Expected error {found.expected_error.value:.2g}; α = {known.alpha:g}."
@@ -239,26 +239,26 @@ def show_plan(known: Feasibility) -> None:
 
 def _short(known: Feasibility) -> str:
     """Say why no release is expected."""
-    n, epsilon = known.request.rows, known.request.epsilon
+    n, epsilon, units = known.request.rows, known.request.epsilon, known.request.units
     if known.plan is not None and known.blocked:
         words = known.blocked
         return f"{words[0].upper()}{words[1:]}."
     if known.needed is None:
         if known.pending:
-            return f"At ε = {epsilon:g} your **{n:,}** rows are too few. Counting what it takes…"
+            return f"At ε = {epsilon:g} your **{n:,}** {units} are too few. Counting what it takes…"
         shortage = None if known.answer is None else known.answer.shortage
         return problem_in_words(known.problem or shortage or "A refusal is to be expected.")
     if math.isinf(known.needed):
         method = method_title(known.request.method)
-        return f"No number of rows will do at these settings (method {method}, ε = {epsilon:g})."
-    needs = f"you need about **{count_in_words(known.needed)} rows**"
+        return f"No number of {units} will do at these settings (method {method}, ε = {epsilon:g})."
+    needs = f"you need about **{count_in_words(known.needed)} {units}**"
     if known.needed > n:
         return f"At ε = {epsilon:g} {needs}; you have **{n:,}**."
     if known.problem or known.answer is None or known.answer.shortage:
         # rows are counted on a grid: at its edge the planner may still find nothing
-        return f"At ε = {epsilon:g} your **{n:,}** rows are just too few."
+        return f"At ε = {epsilon:g} your **{n:,}** {units} are just too few."
     return (
-        "The rows are enough for well separated groups, but these overlap too much for this "
+        f"The {units} are enough for well separated groups, but these overlap too much for this "
         "method: the fits of the blocks will often disagree."
     )
 

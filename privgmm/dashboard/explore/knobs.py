@@ -51,7 +51,7 @@ class Knobs:
     def show(self, known: Feasibility) -> None:
         """Write what each value means for the rows at hand."""
         n = known.request.rows
-        self._say("delta", _of_delta(self.delta, n))
+        self._say("delta", _of_delta(self.delta, n, known.request.units))
         self._say("alpha", _of_alpha(known))
         blocks = None if known.plan is None else blocks_of(known.plan)
         if known.plan is None:
@@ -157,17 +157,17 @@ def _set_delta(delta: float) -> None:
     st.session_state["delta"] = delta
 
 
-def _of_delta(delta: float, n_rows: int) -> str:
-    if delta * n_rows >= 1:
-        return f":red[too large for {n_rows:,} rows]"
-    far = "far " if delta * n_rows <= _FAR else ""
-    return f"{far}below 1 in {n_rows:,} rows"
+def _of_delta(delta: float, n: int, units: str) -> str:
+    if delta * n >= 1:
+        return f":red[too large for {n:,} {units}]"
+    far = "far " if delta * n <= _FAR else ""
+    return f"{far}below 1 in {n:,} {units}"
 
 
 def _of_alpha(known: Feasibility) -> str:
     found = known.usefulness
     if found is None:
-        return "…"
+        return "…" if known.problem is None else "no release"
     return f"met in {about(found.within)} of releases"
 
 

@@ -24,7 +24,7 @@ from privgmm.figures.promises import TriedEpsilon, promises_figure
 from privgmm.teaching.background import is_known, still_open
 from privgmm.teaching.rehearsal import EPSILON_STOPS, Rehearsal, RehearsalSetup, load_demo
 
-__all__ = ["Stops", "noise_cloud", "show_promises"]
+__all__ = ["Stops", "noise_cloud"]
 
 _SLIDER = "epsilon"
 _FIRST_FEW = 3
@@ -85,6 +85,8 @@ class Stops:
         The rows rehearsed on.
     moves_picture : bool
         Whether the picture shows the rehearsal, so that it follows the hand.
+    stands_in : bool
+        Whether the rows rehearsed on stand in for the visitor's own.
     """
 
     def __init__(
@@ -95,7 +97,9 @@ class Stops:
         dataset: Dataset,
         *,
         moves_picture: bool = True,
+        stands_in: bool = False,
     ) -> None:
+        self._stands_in, self._dataset = stands_in, dataset
         # what is asked last is served first: the clouds only come when all stops are known
         self._ghosts = _clouds_at_hand(setup) if CLOUD in layers() and moves_picture else {}
         others, self.pending = _all_stops(setup)
@@ -104,11 +108,6 @@ class Stops:
         self._measured = dataset.truth is None
         plain = moves_picture and dataset.n_features > 1 and TIMES_TEN not in layers()
         self._axes = chosen_axes(dataset) if plain else None
-
-    @property
-    def rehearsals(self) -> list[Rehearsal]:
-        """Those that are known, the one on screen first."""
-        return list(self._known.values())
 
     def show_curve(self) -> None:
         """Show the error against epsilon, as a control; a lesson hides it with epsilon."""
@@ -122,21 +121,24 @@ class Stops:
             alpha=self._alpha,
             axes=self._axes,
             reference="the fit without privacy" if self._measured else "the truth",
+            stands_in=self._stands_in,
         )
 
-
-def show_promises(rehearsals: Sequence[Rehearsal], dataset: Dataset) -> None:
-    """Show the small pictures: the rehearsal on screen comes first."""
-    if not rehearsals:
-        return
-    missing = len(EPSILON_STOPS) - len({one.setup.request.epsilon for one in rehearsals})
-    with st.container(key="beside"):
-        st.markdown("**The same people, four promises**")
-        _show_promises(tuple(rehearsals), dataset)
-    st.caption(
-        (f":material/hourglass_top: {missing} more rehearsals to come. " if missing > 0 else "")
-        + "Rehearsals with the same rows and the same seed; nothing is spent."
-    )
+    def show_promises(self) -> None:
+        """Show the small pictures: the rehearsal on screen comes first."""
+        known = tuple(self._known.values())
+        if not known:
+            return
+        missing = len(EPSILON_STOPS) - len({one.setup.request.epsilon for one in known})
+        who = "Stand-ins for your rows" if self._stands_in else "The same people"
+        rows = "on stand-ins, not your rows, with" if self._stands_in else "with the same rows and"
+        with st.container(key="beside"):
+            st.markdown(f"**{who}, four promises**")
+            _show_promises(known, self._dataset)
+        st.caption(
+            (f":material/hourglass_top: {missing} more rehearsals to come. " if missing > 0 else "")
+            + f"Rehearsals {rows} the same seed; nothing is spent."
+        )
 
 
 def _tried(known: tuple[Rehearsal, ...]) -> dict[float, TriedEpsilon]:

@@ -30,7 +30,7 @@ from privgmm.dashboard.explore.feasibility import (
 from privgmm.dashboard.explore.hinting import show_hint
 from privgmm.dashboard.explore.knobs import show_large_delta
 from privgmm.dashboard.explore.opening import begin_opening, open_with_release
-from privgmm.dashboard.explore.other_promises import Stops, noise_cloud, show_promises
+from privgmm.dashboard.explore.other_promises import Stops, noise_cloud
 from privgmm.dashboard.explore.picture import (
     BANDS,
     CLOUD,
@@ -333,25 +333,28 @@ def _show_rehearsal(
     answer = rehearsal_of(setup)
     wait_briefly([answer], _AT_ONCE)
     found: Rehearsal | None = answer.result() if is_known(answer) else None
-    stops = Stops(setup, found, settings.alpha, dataset)
+    stops = Stops(setup, found, settings.alpha, dataset, stands_in=stands_in)
     if found is None:
         with band:
             show_band(waiting("Rehearsing…", "Nothing is spent"))
         before = st.session_state.get(_KEPT)
         # the last picture stays until there is a new one: nothing flickers
         if isinstance(before, Rehearsal) and before.setup.rows == setup.rows:
-            show_picture(PictureContent.of_rehearsals((before,)), stops.show_curve)
+            show_picture(
+                PictureContent.of_rehearsals((before,), stands_in=stands_in), stops.show_curve
+            )
         else:
-            show_picture(PictureContent(dataset), stops.show_curve)
+            show_picture(PictureContent(dataset, stands_in=stands_in), stops.show_curve)
         return [answer]
     st.session_state[_KEPT] = found
     with band:
         mark = ON_STAND_INS if stands_in else REHEARSED
         show_band(of_rehearsal(found, real=dataset.truth is None, alpha=settings.alpha, mark=mark))
     ghosts, pending = noise_cloud(setup) if CLOUD in layers() and not found.problem else ([], [])
-    show_picture(PictureContent.of_rehearsals((found, *ghosts)), stops.show_curve)
+    content = PictureContent.of_rehearsals((found, *ghosts), stands_in=stands_in)
+    show_picture(content, stops.show_curve)
     with below:
-        show_promises(stops.rehearsals, dataset)
+        stops.show_promises()
     # they come after a running release, when the page reruns in any case
     return pending if running() is not None else [*pending, *stops.pending]
 
@@ -378,23 +381,31 @@ def _show_release(
         some_blocks(outcome),
         without_blocks=blocks_of(result.plan) is None,
     )
-    stops, rehearsed = None, None
+    stops = None
     if setup is not None and revealed():
         # other promises stay in sight: what this one cost is seen next to them
-        found, rehearsed = rehearsal_of(setup), load_demo(setup.rows)
+        found = rehearsal_of(setup)
         mine = found.result() if is_known(found) else None
-        stops = Stops(setup, mine, settings.alpha, rehearsed, moves_picture=False)
+        stops = Stops(
+            setup,
+            mine,
+            settings.alpha,
+            load_demo(setup.rows),
+            moves_picture=False,
+            stands_in=last.chosen.demo is None,
+        )
     show_picture(content, None if stops is None else stops.show_curve)
     needed, pending = ({}, []) if private is not None else _rows_by_method(last)
     show_verdict(outcome, dataset, needed)
     pending += show_hint(outcome)
-    show_table(outcome, dataset, errors=BANDS in layers())
     show_ghosts(last)
     show_sharing(last)
-    if stops is not None and rehearsed is not None:
-        with below:
-            show_promises(stops.rehearsals, rehearsed)
-        pending += stops.pending
+    with below:
+        # across the page: next to the controls its last columns are cut off
+        show_table(outcome, dataset, errors=BANDS in layers())
+        if stops is not None:
+            stops.show_promises()
+            pending += stops.pending
     return pending
 
 

@@ -69,6 +69,8 @@ class PictureContent:
         Where all of it comes from, if so: the one on screen, then its ghosts.
     without_blocks : bool
         Whether the plan deals rows into no blocks.
+    stands_in : bool
+        Whether the rows stand in for the visitor's own.
     """
 
     dataset: Dataset
@@ -79,9 +81,12 @@ class PictureContent:
     blocks: tuple[Mixture, ...] = ()
     rehearsals: tuple[Rehearsal, ...] = ()
     without_blocks: bool = False
+    stands_in: bool = False
 
     @classmethod
-    def of_rehearsals(cls, rehearsals: tuple[Rehearsal, ...]) -> PictureContent:
+    def of_rehearsals(
+        cls, rehearsals: tuple[Rehearsal, ...], *, stands_in: bool = False
+    ) -> PictureContent:
         """Show the first rehearsal, and the others as its ghosts."""
         shown, *others = rehearsals
         return cls(
@@ -93,6 +98,7 @@ class PictureContent:
             shown.blocks,
             rehearsals,
             shown.plan is not None and blocks_of(shown.plan) is None,
+            stands_in,
         )
 
 
@@ -234,7 +240,11 @@ def _draw(content: PictureContent, axes: tuple[int, int]) -> str:
 
 def _below(content: PictureContent, shown: Sequence[str]) -> str:
     """Say what the picture shows, and why a chosen layer is missing."""
-    words = [":material/lock: Confidential: the picture shows rows."]
+    words = [
+        ":material/groups: The picture shows stand-ins, not your rows."
+        if content.stands_in
+        else ":material/lock: Confidential: the picture shows rows."
+    ]
     if content.dataset.n_features > 1:
         words.append("Ellipses lie at one and two standard deviations.")
     if BLOCK_FITS in shown and not content.blocks:
@@ -266,6 +276,7 @@ def _show_pairs(content: PictureContent) -> None:
         alt="Rows and ellipses in every pair of columns, as small pictures.",
     )
     st.caption(
-        ":material/lock: Ellipses at one standard deviation"
+        (":material/groups: Stand-ins. " if content.stands_in else ":material/lock: ")
+        + "Ellipses at one standard deviation"
         + ("; the first six columns." if dataset.n_features > 6 else ".")
     )

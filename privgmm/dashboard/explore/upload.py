@@ -48,6 +48,8 @@ _SEEDS = "explore_jitter_seeds"
 _KEPT = "explore_upload"
 _WHERE = "CSV or Parquet. It stays in this session, on this machine."
 _ONE_ROW, _MANY_ROWS = "One row per person", "A column names the person"
+_ONCE = 1.5
+"""Rows with the most frequent value, above which it repeats: between one row and two."""
 _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 """Endings of spreadsheets: they hold sheets and formulas, and a CSV file holds one table."""
 
@@ -90,6 +92,8 @@ def choose_upload() -> ChosenData | None:
     n_persons = None if persons is None else count_groups(persons, dataset.n_rows)
     of_persons = "" if n_persons is None else f" of {n_persons:,} persons"
     st.caption(f"Read {dataset.n_rows:,} rows{of_persons}{dropped}: {dataset.reading}.")
+    if naming is None:
+        _show_repeats(columns, dataset.n_rows)
     preselected = list(chosen) == usual_columns(columns, drop=drop)
     return ChosenData(dataset, rows, digest, persons, n_persons, preselected)
 
@@ -141,6 +145,17 @@ def _choose_persons(digest: str, columns: Sequence[FileColumn]) -> str | None:
         persist_state="session",
         help="It is not fitted and not published. How many persons there are is public.",
     )
+
+
+def _show_repeats(columns: Sequence[FileColumn], n_rows: int) -> None:
+    """Tell the curator of a column that may name persons with several rows."""
+    repeated = [c.name for c in columns if c.numbers_rows and c.heap * n_rows > _ONCE]
+    if repeated:
+        st.warning(
+            f"Values of {escaped(listed(repeated))} repeat: persons may have several rows. Then "
+            f"choose “{_MANY_ROWS}” above, or each row is protected and not the person.",
+            icon=":material/lock:",
+        )
 
 
 def _show_shape(columns: Sequence[FileColumn], whole: Sequence[str]) -> None:

@@ -75,7 +75,8 @@ BAND = "Two standard errors"
 _BAND_FILL = "rgba(213, 94, 0, 0.22)"
 _BAND_WIDTH = 2.0
 """Standard errors that a band reaches to either side, as its label says."""
-_GHOST_LINE: dict[str, object] = {"color": "rgba(213, 94, 0, 0.3)", "width": 1}
+_FEW = 10
+"""Possible releases that are told apart by eye, by convention; many must not hide the rows."""
 _BLOCK_LINE: dict[str, object] = {"color": BLOCKS, "width": 0.8, "dash": "solid"}
 _SIGMAS = (1.0, 2.0)
 """Standard deviations at which ellipses are drawn."""
@@ -249,7 +250,7 @@ def _add_plane(
     if of_blocks:
         _add_line(figure, _joined(of_blocks), blocks_label(len(blocks)), _BLOCK_LINE)
     if of_ghosts:
-        _add_line(figure, _joined(of_ghosts), ghosts_label(len(ghosts)), _GHOST_LINE)
+        _add_line(figure, _joined(of_ghosts), ghosts_label(len(ghosts)), _ghost_line(len(ghosts)))
     across, up = (_hover_name(names[axis]) for axis in pair)
     for (look, flat), curves in zip(flats, outlines, strict=True):
         style = {"color": look.colour, "dash": look.dash, "width": look.width}
@@ -440,7 +441,7 @@ def _add_densities(
         )
     for many, label, line in (
         (blocks, blocks_label(len(blocks)), _BLOCK_LINE),
-        (ghosts, ghosts_label(len(ghosts)), _GHOST_LINE),
+        (ghosts, ghosts_label(len(ghosts)), _ghost_line(len(ghosts))),
     ):
         curves = [_density(one, low, high) for one in many]
         if curves:
@@ -476,6 +477,13 @@ def _grid(mixture: Mixture, low: float, high: float) -> Array:
     quantiles = np.linspace(-4, 4, 81)
     local = mixture.means[:, :1] + mixture.cholesky[:, :1, 0] * quantiles
     return np.unique(np.concatenate([np.linspace(low, high, 300), local.ravel()]))
+
+
+def _ghost_line(count: int) -> dict[str, object]:
+    """Choose the line of possible releases: few can be told apart, many are a haze."""
+    if count <= _FEW:
+        return {"color": "rgba(213, 94, 0, 0.7)", "width": 1.4}
+    return {"color": "rgba(213, 94, 0, 0.3)", "width": 1}
 
 
 def ghosts_label(count: int) -> str:

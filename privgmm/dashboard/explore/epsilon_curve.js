@@ -138,8 +138,8 @@ function follow(curve) {
   over.replaceChildren();
   const pen = { fill: "none", stroke: curve.data.colour };
   stop.ghosts.forEach((ghost) => make(over, "path", {
-    ...pen, class: "ghost", d: ellipses(ghost, layout.xaxis, layout.yaxis), "stroke-width": 1,
-    "stroke-opacity": 0.35,
+    ...pen, class: "ghost", d: ellipses(ghost, layout.xaxis, layout.yaxis), "stroke-width": 1.4,
+    "stroke-opacity": 0.7,
   }));
   make(over, "path", {
     ...pen, class: "release", d: ellipses(stop.shapes, layout.xaxis, layout.yaxis), "stroke-width": 4,

@@ -90,15 +90,18 @@ def frame(title: str, lead: str) -> DeltaGenerator:
     _start_compiling()
     row = st.container(horizontal=True, vertical_alignment="center", key="top")
     row.title(title, anchor=False)
-    with row.container(width="content", key="spent"):
-        show_budget()
     place = row.container(width="content", horizontal=True)
     if projector:
         place.button(
             "Leave large type", key="leave_projector", icon=":material/close:", on_click=_leave
         )
-    if current_lesson() is None:
-        st.markdown(lead)
+    with st.container(
+        horizontal=True, horizontal_alignment="right", vertical_alignment="center", key="lead"
+    ):
+        if current_lesson() is None:
+            st.markdown(lead, width="stretch")
+        with st.container(width="content", key="spent"):
+            show_budget()
     pin_question(teacher=projector)
     return place
 

@@ -114,7 +114,8 @@ h1 { font-size: 1.75rem !important; line-height: 1.25 !important; padding: 0.2re
     { flex-basis: 15.5rem; width: 15.5rem; }
   .block-container:has(.st-key-explore) { padding-left: 1.2rem; padding-right: 1.2rem; }
   .privgmm-band .cell .note:last-child { display: none; }
-  .privgmm-band { column-gap: 0.8rem; }
+  .privgmm-band { column-gap: 0.6rem; padding: 0.5rem 0.6rem; }
+  .privgmm-band .cell .note { font-size: 0.8rem; }
 }
 @media (max-width: 640px) {
   .st-key-explore > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"]
@@ -152,6 +153,7 @@ h1 { font-size: 1.75rem !important; line-height: 1.25 !important; padding: 0.2re
 [data-testid="stDialog"] [data-testid="stErrorCodeBlock"] code::after { font-size: 0.9rem;
   content: "make app      (installed: privgmm app)"; }
 .privgmm-budget { font-size: 0.88rem; line-height: 1.25; white-space: nowrap; min-width: 9rem; }
+@media (min-width: 641px) { .st-key-lead { flex-wrap: nowrap; } }
 .privgmm-budget .rail { height: 0.4rem; border-radius: 0.2rem; margin-top: 0.2rem;
   background: var(--privgmm-open); outline: 1px solid rgba(128, 128, 136, 0.5); }
 .privgmm-budget .fill { height: 100%; border-radius: 0.2rem; background: #D55E00; }

@@ -19,8 +19,9 @@ _READY = (
     "[data-testid='stApp'][data-test-connection-state='CONNECTED']"
     "[data-test-script-state='notRunning']"
 )
-_PATIENCE = 120_000
-"""Milliseconds: on a machine with other things to do an answer may take its time."""
+_PATIENCE = 300_000
+"""Milliseconds: on a machine with other things to do an answer may take its time. With ten programs
+for each processor the first rehearsals took more than two minutes."""
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +32,7 @@ def browser(chromium: str) -> Iterator[Browser]:
         launched = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
+        launched.on("context", lambda context: context.set_default_timeout(_PATIENCE))
         yield launched
         launched.close()
 
@@ -106,7 +108,7 @@ def settle(page: Page, *, picture: bool = True) -> None:
     """Wait until the script has run, nothing is loading and the picture is drawn."""
     page.set_default_timeout(_PATIENCE)
     page.wait_for_timeout(250)
-    page.wait_for_selector(_READY, timeout=180_000)
+    page.wait_for_selector(_READY, timeout=_PATIENCE)
     page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')", timeout=_PATIENCE)
     if picture:
         page.wait_for_selector(".main-svg", timeout=_PATIENCE)

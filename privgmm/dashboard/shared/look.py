@@ -55,7 +55,7 @@ LOOK = (
 [data-testid="stCaptionContainer"] { color: var(--privgmm-quiet) !important;
   opacity: 1 !important; }
 [data-testid="stCaptionContainer"] :is(p, li, strong, em) { color: var(--privgmm-quiet); }
-.js-plotly-plot :is(.xtick, .ytick, .xaxislayer-above, .yaxislayer-above) text,
+.js-plotly-plot :is(.xtick, .ytick, .xaxislayer-above, .yaxislayer-above, .colorbar) text,
 .js-plotly-plot .infolayer .g-xtitle text, .js-plotly-plot .infolayer .g-ytitle text,
 .js-plotly-plot .infolayer [class*="title"] text, .js-plotly-plot .annotation text[style*="128"]
   { fill: var(--privgmm-quiet) !important; }

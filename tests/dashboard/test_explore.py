@@ -1019,7 +1019,7 @@ def _without_lessons(words: str) -> str:
     return "\n".join(
         line
         for line in words.splitlines()
-        if line not in rehearsal_of and "&lesson=" not in line and "no blocks in" not in line
+        if line not in rehearsal_of and "&lesson=" not in line and "no blocks" not in line
     )
 
 

@@ -7,7 +7,6 @@ same numbers. These are numbers of three digits at most, in steps of a hundredth
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
@@ -16,7 +15,6 @@ __all__ = [
     "as_text",
     "first_step",
     "first_step_below",
-    "first_step_near",
     "round_number",
     "rounded_up",
     "step_above",
@@ -97,25 +95,6 @@ def first_step(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
         else:
             low = middle + 1
     return high
-
-
-def first_step_near(guess: int, low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """Find the step of `first_step`, quicker where a step near the answer is known.
-
-    >>> first_step_near(11, 0, 100, lambda step: step * step >= 50)
-    8
-    >>> first_step_near(3, 0, 100, lambda step: step * step >= 50)
-    8
-    """
-    known = functools.cache(holds)
-    stride = 1
-    if known(guess):
-        while guess > low and known(max(low, guess - stride)):
-            guess, stride = max(low, guess - stride), 2 * stride
-        return first_step(max(low, guess - stride), guess, known)
-    while guess < high and not known(min(high, guess + stride)):
-        guess, stride = min(high, guess + stride), 2 * stride
-    return first_step(guess, min(high, guess + stride), known)
 
 
 def first_step_below(

@@ -41,7 +41,6 @@ from privgmm.methods.usefulness import USUAL_ALPHA
 __all__ = [
     "LEAST_EPSILON",
     "MOST_EPSILON",
-    "MOST_ROWS",
     "Prospect",
     "RowsNeeded",
     "along_rows",
@@ -64,7 +63,7 @@ _FALL = 0.7 * math.log(10) / STEPS_PER_DECADE
 """Errors fall like a power of rows and epsilon between the root and the number itself."""
 LEAST_EPSILON, MOST_EPSILON = 1e-4, 20.0
 """Range in which an epsilon is searched, by convention; requests that need less get the least."""
-MOST_ROWS = 1e27
+_MOST_ROWS = 1e27
 """Most rows that are searched, by convention: far beyond every table."""
 
 
@@ -126,7 +125,7 @@ def rows_for(request: PlanRequest) -> float:
     def excess(step: int) -> float:
         return _excess(asked.but(n_rows=math.floor(round_number(step))), alpha)
 
-    step = first_step_below(excess, step_above(fewest), step_below(MOST_ROWS), fall=_FALL)
+    step = first_step_below(excess, step_above(fewest), step_below(_MOST_ROWS), fall=_FALL)
     return math.inf if step is None else round_number(step)
 
 

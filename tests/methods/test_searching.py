@@ -7,7 +7,7 @@ import math
 from privgmm.methods.searching import (
     as_text,
     first_step,
-    first_step_near,
+    first_step_below,
     round_number,
     rounded_up,
     step_above,
@@ -55,7 +55,7 @@ def test_a_round_number_is_told_with_all_its_digits() -> None:
     assert as_text(math.inf) == "none"
 
 
-def test_the_first_step_is_found_from_any_guess() -> None:
+def test_the_first_step_is_found_and_no_step_asked_for_twice() -> None:
     for answer in (0, 1, 37, 99, 100):
         asked: list[int] = []
 
@@ -64,10 +64,29 @@ def test_the_first_step_is_found_from_any_guess() -> None:
             return step >= answer
 
         assert first_step(0, 100, holds) == answer
-        for guess in (0, answer, 50, 100):
-            asked.clear()
-            assert first_step_near(guess, 0, 100, holds) == answer
-            assert len(asked) == len(set(asked))
-            assert all(0 <= step <= 100 for step in asked)
+        assert len(asked) == len(set(asked))
+        assert all(0 <= step <= 100 for step in asked)
     assert first_step(0, 100, lambda _: False) is None
-    assert first_step_near(50, 0, 100, lambda _: False) is None
+
+
+def test_the_first_step_of_a_falling_excess_is_found_in_few_questions() -> None:
+    for answer in (1, 2, 37, 350, 3_000):
+        for power in (0.3, 1.0, 2.5):
+            for bend in (0.0, 0.1):
+                asked: list[int] = []
+
+                def excess(
+                    step: int,
+                    at: float = math.log(round_number(answer) * (1 - 1e-9)),
+                    power: float = power,
+                    bend: float = bend,
+                    asked: list[int] = asked,
+                ) -> float:
+                    asked.append(step)
+                    below = at - math.log(round_number(step))
+                    return math.inf if below > 5 else below * (power + bend * abs(below))
+
+                assert first_step_below(excess, 0, 3_500, fall=0.005) == answer
+                assert len(asked) == len(set(asked)) <= 20
+    assert first_step_below(lambda _: -1.0, 5, 9, fall=0.005) == 5
+    assert first_step_below(lambda _: 1.0, 5, 9, fall=0.005) is None

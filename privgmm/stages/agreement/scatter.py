@@ -28,6 +28,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,7 @@ __all__ = [
     "is_wide",
     "pair_distances",
     "pass_probability",
-    "rows_needed",
+    "rows_to_agree",
     "simulate_blocks",
     "simulated_distances",
     "wide_distances",
@@ -392,6 +393,35 @@ def _chance(test: PrivateTest, distances: tuple[Array, ...], radius: float) -> f
     )
 
 
+def _critical_radius(test: PrivateTest, distances: tuple[Array, ...], probability: float) -> float:
+    """Find the smallest radius at which the test passes with at least this probability.
+
+    The chance grows with the radius, and jumps at distances only. Infinite if none is large enough.
+    """
+    radii = np.unique(np.concatenate([table[np.isfinite(table)] for table in distances]))
+    low, high = 0, len(radii)
+    while low < high:
+        middle = (low + high) // 2
+        if _chance(test, distances, float(radii[middle])) >= probability:
+            high = middle
+        else:
+            low = middle + 1
+    return float(radii[high]) if high < len(radii) else math.inf
+
+
+@functools.lru_cache(maxsize=64)
+def _settled_radius(
+    test: PrivateTest, weights: tuple[float, ...], n_features: int, probability: float
+) -> float:
+    """Find the critical radius where the law of the paper's distance has settled.
+
+    Plans for many masks ask for it with tests that differ in their radius only, which is unset.
+    """
+    rows = _SETTLED_ROWS
+    tables, _ = _simulated_distances(test.n_blocks, rows, np.array(weights), n_features, False)
+    return _critical_radius(test, tables, probability)
+
+
 def pass_probability(
     test: PrivateTest,
     rows_per_block: float,
@@ -411,7 +441,7 @@ def pass_probability(
     return _chance(test, tables, test.radius / scale)
 
 
-def rows_needed(
+def rows_to_agree(
     test: PrivateTest,
     weights: npt.ArrayLike,
     n_features: int,
@@ -437,13 +467,22 @@ def rows_needed(
     w = finite_array(weights, "weights", (None,))
     least = math.ceil(2 * (n_features + 2) / float(w.min()))
     rows = max(float(least), 1000 / float(w.min()))
+    settled = None
+    if not lifted:
+        unset: Any = dataclasses.replace(cast(Any, test), radius=1.0)
+        settled = _settled_radius(unset, tuple(w.tolist()), n_features, probability)
     for _ in range(8):
         tables, scale = _simulated_distances(t, rows, w, n_features, lifted)
         # friend counts grow with the radius, and so does the chance: bisection in its logarithm
         low, high = -25.0, 25.0
         while high - low > 1e-3:
             middle = (low + high) / 2
-            if _chance(test, tables, test.radius / scale * math.exp(middle)) >= probability:
+            radius = test.radius / scale * math.exp(middle)
+            if settled is None:
+                passes = _chance(test, tables, radius) >= probability
+            else:
+                passes = radius >= settled
+            if passes:
                 high = middle
             else:
                 low = middle

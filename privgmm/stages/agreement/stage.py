@@ -46,7 +46,7 @@ from privgmm.stages.agreement.algorithm_1 import (
 from privgmm.stages.agreement.blocks import deal
 from privgmm.stages.agreement.lifted_space import LiftedSpace, averaged_move
 from privgmm.stages.agreement.paper_space import PaperSpace
-from privgmm.stages.agreement.scatter import component_weights, pass_probability, rows_needed
+from privgmm.stages.agreement.scatter import component_weights, pass_probability, rows_to_agree
 from privgmm.stages.agreement.space import MixtureSpace
 from privgmm.stages.agreement.votes import (
     AgreementTest,
@@ -275,7 +275,7 @@ class Agreement(Stage):
 
         An estimate without data: it assumes well separated components of the planned weights.
         """
-        return rows_needed(
+        return rows_to_agree(
             self.test,
             self._weights,
             self.n_features,

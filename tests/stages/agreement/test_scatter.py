@@ -21,7 +21,7 @@ from privgmm.stages.agreement.scatter import (
     friend_counts_of_blocks,
     pair_distances,
     pass_probability,
-    rows_needed,
+    rows_to_agree,
     simulate_blocks,
     vectorised,
 )
@@ -152,7 +152,7 @@ def agreement(t: int, radius: float) -> AgreementTest:
 @pytest.mark.parametrize("probability", [0.5, 0.9])
 def test_rows_needed_is_where_the_chance_is_reached(lifted: bool, probability: float) -> None:
     test = agreement(120, 0.4 if lifted else 0.02)
-    rows = rows_needed(test, WEIGHTS, 2, lifted=lifted, probability=probability)
+    rows = rows_to_agree(test, WEIGHTS, 2, lifted=lifted, probability=probability)
     at: list[float] = [
         pass_probability(test, factor * rows / 120, WEIGHTS, 2, lifted=lifted)
         for factor in (0.9, 1.02, 1.2)
@@ -163,7 +163,7 @@ def test_rows_needed_is_where_the_chance_is_reached(lifted: bool, probability: f
 
 def test_a_smaller_radius_takes_more_rows_by_its_square() -> None:
     coarse, fine = (
-        rows_needed(agreement(120, radius), WEIGHTS, 2, lifted=True, probability=0.9)
+        rows_to_agree(agreement(120, radius), WEIGHTS, 2, lifted=True, probability=0.9)
         for radius in (1e-2, 1e-4)
     )
     assert fine / coarse == pytest.approx(1e4, rel=0.2)
@@ -171,9 +171,9 @@ def test_a_smaller_radius_takes_more_rows_by_its_square() -> None:
 
 def test_a_test_that_cannot_pass_needs_infinitely_many_rows() -> None:
     hopeless = PopulousTest(30, 0.1, 0.2, 1e-6)
-    assert rows_needed(hopeless, WEIGHTS, 2, lifted=False, probability=0.5) == math.inf
+    assert rows_to_agree(hopeless, WEIGHTS, 2, lifted=False, probability=0.5) == math.inf
     with pytest.raises(InvalidInput, match="probability"):
-        rows_needed(hopeless, WEIGHTS, 2, lifted=False, probability=1.0)
+        rows_to_agree(hopeless, WEIGHTS, 2, lifted=False, probability=1.0)
 
 
 def test_the_chance_of_passing_is_that_of_simulated_runs() -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from privgmm.arrays import Array
+from privgmm.arrays import Array, one_blas_thread
 from privgmm.data.people import ArrayPeople
 from privgmm.errors import InvalidInput
 from privgmm.learners.student import StudentT
@@ -78,6 +78,14 @@ def expected_error(
     The finish says which way it takes there and what error that leaves. A release decides at the
     mixture that it found, this forecast at the one expected.
     """
+    # matrices are small: more threads would take twice the time, mostly waiting for each other
+    with one_blas_thread():
+        return _expected_error(mixture, frame_stage, first, finish)
+
+
+def _expected_error(
+    mixture: Mixture, frame_stage: Stage, first: Sketch, finish: Finish
+) -> ExpectedError:
     frame = _expected_frame(frame_stage, mixture, first.n_units)
     inside = frame.mixture_to_frame(mixture)
     d = mixture.n_features

@@ -21,7 +21,7 @@ from privgmm.audit.grids import impossible_outputs
 from privgmm.audit.guessing import Silence
 from privgmm.audit.histograms import lone_bins
 from privgmm.audit.sketch_attacks import ORIGIN_FRAME, persons_apart, turned
-from privgmm.audit.wiretap import account
+from privgmm.audit.wiretap import audit_run
 from privgmm.budget import Budget
 from privgmm.data.people import PersonSum
 from privgmm.learners.learner import BlockRandomness
@@ -166,10 +166,10 @@ def broken_findings(rng: np.random.Generator) -> list[Finding]:
         "warm start across blocks": isolation(
             WarmStart(2), rng.standard_normal((20, 10, 2)), rng=rng
         ),
-        "half the sketch noise": account(
+        "half the sketch noise": audit_run(
             QuietSketch(shape, 1.0, n, 1), plain, far, ORIGIN_FRAME, label="one turn"
         ),
-        "sums over persons' rows at the price of means": account(
+        "sums over persons' rows at the price of means": audit_run(
             SummedPersons(shape, 1.0, n, 1), one, other, ORIGIN_FRAME, label="persons"
         ),
         "bins of a single row shown": lone_bins(frame, histogram=ShownBins)[1],

@@ -13,7 +13,7 @@ from privgmm.arrays import Array
 from privgmm.audit.counts import Sums, exact_sums
 from privgmm.audit.findings import Finding
 from privgmm.audit.sketch_releases import one_turn
-from privgmm.audit.wiretap import Side, account
+from privgmm.audit.wiretap import Side, audit_run
 from privgmm.data.people import ArrayPeople
 from privgmm.mixture import Mixture
 from privgmm.privacy.noise import SeededNoise
@@ -123,24 +123,24 @@ def account_findings(*, n: int = 200) -> list[Finding]:
     )
     # the finish chooses its path by its multiplier and by what the first sketch shows
     return [
-        account(sketch, plain, moved, ORIGIN_FRAME, label="one turn"),
-        account(sketch, one, other, ORIGIN_FRAME, label="persons"),
-        account(sketch, moved, _replaced(plain.rows, _FARTHEST), ORIGIN_FRAME, label="far away"),
-        account(finish, plain, moved, first_sketch(plain), label="second sketch"),
-        account(finish, one, other, first_sketch(one), label="second sketch, persons"),
-        account(quiet, heaps, parted, first_sketch(heaps), label="rich mixture"),
-        account(quiet, near, away, seen, label="rich mixture, far away"),
-        account(finish, heaps, parted, first_sketch(heaps), label="noisy EM"),
-        account(finish, near, away, seen, label="noisy EM, far away"),
-        account(
+        audit_run(sketch, plain, moved, ORIGIN_FRAME, label="one turn"),
+        audit_run(sketch, one, other, ORIGIN_FRAME, label="persons"),
+        audit_run(sketch, moved, _replaced(plain.rows, _FARTHEST), ORIGIN_FRAME, label="far away"),
+        audit_run(finish, plain, moved, first_sketch(plain), label="second sketch"),
+        audit_run(finish, one, other, first_sketch(one), label="second sketch, persons"),
+        audit_run(quiet, heaps, parted, first_sketch(heaps), label="rich mixture"),
+        audit_run(quiet, near, away, seen, label="rich mixture, far away"),
+        audit_run(finish, heaps, parted, first_sketch(heaps), label="noisy EM"),
+        audit_run(finish, near, away, seen, label="noisy EM, far away"),
+        audit_run(
             refined,
             Side(four),
             _replaced(four, np.array([0.0, 0.0, 9.0, 0.0])),
             first_sketch(Side(four)),
             label="refinement",
         ),
-        account(pairs, plain, moved, None, label="one turn"),
-        account(pairs, one, other, None, label="persons"),
+        audit_run(pairs, plain, moved, None, label="one turn"),
+        audit_run(pairs, one, other, None, label="persons"),
     ]
 
 
@@ -183,19 +183,19 @@ def wide_findings(*, n: int = 400, d: int = 3) -> list[Finding]:
     finish = WideFinish(2, d, n, 1.5, (0.2, 0.3))
     half = n // 2
     return [
-        account(looks, Side(rows), across, frame, label="across"),
-        account(looks, Side(rows), away, frame, label="far away"),
-        account(looks, up, down, frame, label="at a right angle"),
-        account(PooledLooks((1.5,), half, d), one, other, frame, label="persons"),
-        account(sketch, Side(rows), across, seen.pooled, label="across"),
-        account(
+        audit_run(looks, Side(rows), across, frame, label="across"),
+        audit_run(looks, Side(rows), away, frame, label="far away"),
+        audit_run(looks, up, down, frame, label="at a right angle"),
+        audit_run(PooledLooks((1.5,), half, d), one, other, frame, label="persons"),
+        audit_run(sketch, Side(rows), across, seen.pooled, label="across"),
+        audit_run(
             SubspaceSketch(sketch.shape, 1.5, half, d, 2), one, other, seen.pooled, label="persons"
         ),
-        account(finish, Side(rows), across, seen, label="across"),
-        account(finish, Side(rows), away, seen, label="far away"),
-        account(finish, up, down, seen, label="at a right angle"),
-        account(WideFinish(1, d, n, 1.5, (0.2, 0.3)), up, down, seen, label="one"),
-        account(WideFinish(2, d, half, 1.5, (0.2, 0.3)), one, other, seen, label="persons"),
+        audit_run(finish, Side(rows), across, seen, label="across"),
+        audit_run(finish, Side(rows), away, seen, label="far away"),
+        audit_run(finish, up, down, seen, label="at a right angle"),
+        audit_run(WideFinish(1, d, n, 1.5, (0.2, 0.3)), up, down, seen, label="one"),
+        audit_run(WideFinish(2, d, half, 1.5, (0.2, 0.3)), one, other, seen, label="persons"),
     ]
 
 

@@ -24,7 +24,7 @@ from privgmm.privacy.curves import ORDERS
 from privgmm.privacy.noise import SeededNoise
 from privgmm.stages.stage import Stage, Work
 
-__all__ = ["Heard", "Side", "Tap", "account", "overheard"]
+__all__ = ["Heard", "Side", "Tap", "audit_run", "overheard"]
 
 _ROUNDING = 1e-9
 """Relative error of a price in floating point."""
@@ -131,7 +131,7 @@ def overheard(
     return list(zip(one.heard, two.heard, strict=True))
 
 
-def account(
+def audit_run(
     stage: Stage, first: Side, second: Side, public: Any, *, label: str, seed: int = 0
 ) -> Finding:
     """Compare what replacing a row or person costs in one run of a stage with its price.

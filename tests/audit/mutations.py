@@ -57,7 +57,7 @@ from privgmm.audit.sketch_attacks import (
     sketched_subspace,
     turned,
 )
-from privgmm.audit.wiretap import Heard, Side, Tap, account
+from privgmm.audit.wiretap import Heard, Side, Tap, audit_run
 from privgmm.budget import Budget
 from privgmm.data.labels import label_texts
 from privgmm.data.people import ArrayPeople, one_person, person_places
@@ -292,16 +292,16 @@ def _refinement_sides() -> tuple[Side, Side]:
 
 
 def _refinement() -> Finding:
-    return account(Refinement((5.0, 5.0), (2.0, 2.0)), *_refinement_sides(), _FAR, label="far")
+    return audit_run(Refinement((5.0, 5.0), (2.0, 2.0)), *_refinement_sides(), _FAR, label="far")
 
 
 def _refinement_twice() -> Finding:
     """Take two steps, the second with far less noise: its cost must be in the price."""
-    return account(Refinement((50.0, 5.0), (2.0, 2.0)), *_refinement_sides(), _FAR, label="twice")
+    return audit_run(Refinement((50.0, 5.0), (2.0, 2.0)), *_refinement_sides(), _FAR, label="twice")
 
 
 def _one_step() -> Finding:
-    return account(Refinement((5.0,), (2.0,)), *_refinement_sides(), _FAR, label="far, one step")
+    return audit_run(Refinement((5.0,), (2.0,)), *_refinement_sides(), _FAR, label="far, one step")
 
 
 def _refinement_rows() -> Finding:
@@ -317,7 +317,7 @@ _N = 200
 
 def _sketch() -> Finding:
     plain, moved = turned(_N)
-    return account(
+    return audit_run(
         Sketch(SketchShape.default(1), 1.5, _N, 1), plain, moved, ORIGIN_FRAME, label="turn"
     )
 
@@ -325,7 +325,7 @@ def _sketch() -> Finding:
 def _sketch_persons() -> Finding:
     one, other = persons_apart(_N)
     stage = Sketch(SketchShape.default(1), 1.5, _N, 1)
-    return account(stage, one, other, ORIGIN_FRAME, label="persons")
+    return audit_run(stage, one, other, ORIGIN_FRAME, label="persons")
 
 
 def _sketch_rows() -> Finding:
@@ -335,13 +335,13 @@ def _sketch_rows() -> Finding:
 def _second_sketch() -> Finding:
     plain, moved = turned(_N)
     finish = Finish(1, 1, _N, SketchShape.default(1), 1.5)
-    return account(finish, plain, moved, first_sketch(plain), label="second sketch")
+    return audit_run(finish, plain, moved, first_sketch(plain), label="second sketch")
 
 
 def _rich() -> Finding:
     heaps, parted = bimodal(_N)
     finish = Finish(1, 1, _N, SketchShape.default(1), QUIET)
-    return account(finish, heaps, parted, first_sketch(heaps), label="rich mixture")
+    return audit_run(finish, heaps, parted, first_sketch(heaps), label="rich mixture")
 
 
 def _noisy_vote() -> Finding:
@@ -437,7 +437,7 @@ def _value_account() -> Finding:
     other = rows.copy()
     other[0] = 1000.125
     stage = dataclasses.replace(_looking_frame(), scale_sigma=9.0, location_sigma=9.0)
-    return account(stage, Side(rows), Side(other), None, label="values that many share")
+    return audit_run(stage, Side(rows), Side(other), None, label="values that many share")
 
 
 def _histogram_account() -> Finding:
@@ -447,7 +447,7 @@ def _histogram_account() -> Finding:
     other = rows.copy()
     other[0] = 1000.0
     stage = dataclasses.replace(_frame(), multipliers=())
-    return account(stage, Side(rows), Side(other), None, label="crowded bins")
+    return audit_run(stage, Side(rows), Side(other), None, label="crowded bins")
 
 
 def _moments() -> Finding:
@@ -466,7 +466,7 @@ def _looked(label: str = "apart") -> Finding:
     far = rows.copy()
     far[0, 1] = -1e6
     stage, frame = PooledLooks((1.5,), 400, 2), Frame([0.0, 0.0], np.eye(2))
-    return account(stage, Side(rows), Side(far), frame, label=label)
+    return audit_run(stage, Side(rows), Side(far), frame, label=label)
 
 
 def _look_replayed() -> Finding:
@@ -670,7 +670,7 @@ def _looked_twice() -> Finding:
     far = rows.copy()
     far[0, 1] = -1e6
     stage, frame = PooledLooks((50.0, 1.5), 400, 2), Frame([0.0, 0.0], np.eye(2))
-    return account(stage, Side(rows), Side(far), frame, label="twice")
+    return audit_run(stage, Side(rows), Side(far), frame, label="twice")
 
 
 def _wide_sides() -> tuple[Side, Side]:
@@ -688,7 +688,7 @@ def _wide_finish(k: int) -> Check:
     def check() -> Finding:
         plain, moved = _wide_sides()
         stage = WideFinish(k, 3, _N, 1.5, (0.1, 0.45))
-        return account(stage, plain, moved, sketched_subspace(plain.rows), label=f"k={k}")
+        return audit_run(stage, plain, moved, sketched_subspace(plain.rows), label=f"k={k}")
 
     return check
 

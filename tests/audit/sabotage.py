@@ -31,7 +31,7 @@ from privgmm.audit.neighbours import Fits, Neighbours, edge, extremes, fan, move
 from privgmm.audit.rounding import reference_free
 from privgmm.audit.sketch_attacks import bimodal, first_sketch, gaussian_rows
 from privgmm.audit.sketch_releases import cases, many_sketches, whole_releases
-from privgmm.audit.wiretap import account
+from privgmm.audit.wiretap import audit_run
 from privgmm.budget import Budget
 from privgmm.data.people import People
 from privgmm.distances.matching import bottleneck_matchings
@@ -464,7 +464,7 @@ def _faint_releases(rng: np.random.Generator) -> Finding:
 def _both_ways(rng: np.random.Generator) -> Finding:
     finish = BothWays(1, 1, _ROWS, SketchShape.default(1), 1.0)
     sides = bimodal(_ROWS)
-    return account(finish, *sides, first_sketch(sides[0]), label="both ways")
+    return audit_run(finish, *sides, first_sketch(sides[0]), label="both ways")
 
 
 def _flat_weights(rng: np.random.Generator) -> Finding:

@@ -86,7 +86,7 @@ def test_neighbours_that_are_asked_for_different_sums_are_noticed() -> None:
     second = Tap(0, first.heard)
     with pytest.raises(InvalidInput, match="depends on rows"):
         _ = np.arange(5) + second.discrete_gaussian(5.0, 5)
-    found = wiretap.account(
+    found = wiretap.audit_run(
         HistogramFrame(
             n_features=1,
             scale_sigma=2.0,
@@ -179,7 +179,7 @@ def test_a_person_moves_the_sums_of_all_as_far_as_alone() -> None:
     reached = float(np.linalg.norm(gap)) / sketch.integer_sensitivity
     assert 1 - 1e-6 < reached <= 1
     summed = SummedPersons(SHAPE, 1.0, 50, 1)
-    found = wiretap.account(summed, one, other, sketch_attacks.ORIGIN_FRAME, label="x")
+    found = wiretap.audit_run(summed, one, other, sketch_attacks.ORIGIN_FRAME, label="x")
     assert found.measured > 9
 
 

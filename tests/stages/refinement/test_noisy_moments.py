@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 from privgmm.arrays import Array, IntArray
-from privgmm.audit.wiretap import Side, account
+from privgmm.audit.wiretap import Side, audit_run
 from privgmm.data import people
 from privgmm.data.people import ArrayPeople, one_person
 from privgmm.errors import InvalidInput
@@ -217,13 +217,13 @@ def test_noise_is_added_to_integers_once_and_within_the_price() -> None:
     rows = np.random.default_rng(4).standard_normal((300, 1))
     rows[0], other = -0.999 * RADIUS, rows.copy()
     other[0] = 0.999 * RADIUS
-    found = account(stage, Side(rows), Side(other), public, label="row")
+    found = audit_run(stage, Side(rows), Side(other), public, label="row")
     assert found.passed
     assert found.measured > 0.2
     member = np.arange(300, dtype=np.int64) // 3
     moved = np.concatenate([other[:1], rows[3:], np.tile(other[:1], (6, 1))])
     owners = np.concatenate([[0], member[3:], np.zeros(6, dtype=np.int64)])
-    assert account(stage, Side(rows, member), Side(moved, owners), public, label="person").passed
+    assert audit_run(stage, Side(rows, member), Side(moved, owners), public, label="person").passed
 
 
 def test_the_noise_is_as_wide_as_its_parameter_says(monkeypatch: pytest.MonkeyPatch) -> None:

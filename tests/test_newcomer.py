@@ -152,7 +152,7 @@ DATES = pd.date_range("2024-01-01", periods=6000, freq="h")
 WRONG: dict[str, tuple[Any, str]] = {
     "text": (
         people().assign(species="Adelie"),
-        r"column 'species' .*'Adelie'.*\['age', 'income'\]",
+        r"column 'species' must hold numbers only, and holds 'Adelie': leave .*\['age', 'income'\]",
     ),
     "dates": (people().assign(when=DATES), "column 'when' .*dates.* days since 2000-01-01"),
     "dates with a zone": (people().assign(when=DATES.tz_localize("UTC")), "'when' .*dates"),

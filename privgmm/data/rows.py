@@ -52,6 +52,8 @@ __all__ = [
 
 _AT_ONCE = 64 * 2**20
 """A Parquet file of more bytes is read part by part."""
+_LONGEST_SHOWN = 40
+"""Characters of a value that a message repeats, by convention."""
 
 RowsLike: TypeAlias = RowSource | npt.ArrayLike | os.PathLike[str] | pads.Dataset
 """What `row_source` takes."""
@@ -460,9 +462,21 @@ def _numbers(data: Any, name: str | None = None) -> npt.NDArray[Any]:
             values = np.asarray(data, dtype=np.float64)
         except (TypeError, ValueError) as problem:
             raise InvalidInput(
-                f"{what} must hold numbers only: {problem}; leave out what is none"
+                f"{what} must hold numbers only, and holds {_other_than_a_number(values)}: leave "
+                "that column out, or make numbers of it by a fixed rule"
             ) from problem
     return values
+
+
+def _other_than_a_number(values: npt.NDArray[Any]) -> str:
+    """Name the first value that is not a number."""
+    for value in values.ravel():
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            text = repr(value.item() if isinstance(value, np.generic) else value)
+            return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return "other values"
 
 
 def _frame_names(table: Any) -> list[str] | None:

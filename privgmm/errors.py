@@ -18,6 +18,7 @@ __all__ = [
     "InaccurateRelease",
     "InvalidInput",
     "MethodName",
+    "NoMixture",
     "PrivGMMError",
     "PrivacyWarning",
     "Problem",
@@ -181,6 +182,10 @@ class ReleaseRefused(PrivGMMError, UserWarning):
 
     It is a warning when a fit is refused, and an error of every method that needs the mixture.
     """
+
+
+class NoMixture(ReleaseRefused, AttributeError):
+    """Report that a refusal, or a refused estimator, was asked for something of the mixture."""
 
 
 class InaccurateRelease(UserWarning):

@@ -34,7 +34,7 @@ from privgmm.data.rows import (
     row_source,
 )
 from privgmm.data.source import RowSource, count_groups
-from privgmm.errors import InaccurateRelease, InvalidInput, Problem, ReleaseRefused
+from privgmm.errors import InaccurateRelease, InvalidInput, NoMixture, Problem, ReleaseRefused
 from privgmm.learners.em import EM
 from privgmm.learners.learner import Learner
 from privgmm.ledger.cautions import level_outside
@@ -49,13 +49,9 @@ from privgmm.showing.shortcuts import plotted
 from privgmm.showing.text import component_table
 from privgmm.stages.recorded import as_published
 
-__all__ = ["NoMixture", "PrivateGaussianMixture", "of_mixture"]
+__all__ = ["PrivateGaussianMixture", "of_mixture"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-class NoMixture(ReleaseRefused, AttributeError):
-    """Report that a refused estimator was asked for a method of the mixture."""
 
 
 class _OfMixture:

@@ -202,6 +202,14 @@ class Outcome:
         """Return the plan by which it was made."""
         return self.result.plan
 
+    def summary(self) -> Any:
+        """Tabulate the mixture as `Release.summary` does; raises the reason after a refusal."""
+        return self.result.summary()
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the mixture as `Release.plot` does; raises the reason after a refusal."""
+        return self.result.plot(**options)
+
     def __repr__(self) -> str:
         return repr(self.result)
 

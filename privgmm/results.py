@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from privgmm.arrays import whole_number
 from privgmm.budget import Budget, Unit
+from privgmm.errors import NoMixture
 from privgmm.methods.plan import Plan
 from privgmm.methods.request import PlanRequest
 from privgmm.methods.searching import as_text
@@ -287,6 +288,15 @@ class Refusal(_Record):
     stated: str | None = None
 
     released: ClassVar[bool] = False
+
+    def __getattr__(self, name: str) -> Any:
+        # only for names that a refusal does not have
+        if name in Release.__dataclass_fields__ or (name[:1] != "_" and hasattr(Release, name)):
+            raise NoMixture(
+                f"there is no mixture, so a refusal has no {name}: {self.why} "
+                "Its reason says what would pass."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def usefulness(self, alpha: float | None = None, beta: float | None = None) -> Usefulness:
         """State that it was refused, in the form in which a `Release` says how useful it is."""

@@ -205,6 +205,20 @@ def test_a_refusal_prints_its_reason() -> None:
     assert str(refused()).startswith("Refused")
 
 
+@pytest.mark.parametrize("name", ["mixture", "summary", "plot", "sample", "standard_errors"])
+def test_what_a_refusal_lacks_says_why(name: str) -> None:
+    with pytest.raises(ReleaseRefused, match="there is no mixture"):
+        getattr(refused(), name)
+    assert getattr(refused(), name, None) is None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = refused().nothing
+
+
+def test_an_outcome_tabulates_and_draws_its_result() -> None:
+    assert made().summary().equals(result().summary())
+    assert made().plot() == result().plot()
+
+
 def test_everything_shows_itself_in_a_notebook() -> None:
     odd = result().mixture.with_columns(["<b>", "income"])
     fit = result().sketch.with_columns(odd.columns).fit(2)

@@ -147,7 +147,7 @@ def test_two_browsers_do_not_see_each_other(browser: Browser, address: str, tmp_
     mine.goto(f"{address}/?source=Upload&method=Paper&epsilon=1")
     settle(mine, picture=False)
     upload(mine, secret)
-    expect(mine.get_by_text("5,000").first).to_be_visible()
+    expect(mine.get_by_text("Read 5,000 rows")).to_be_visible()
     settle(mine)
     release(mine)
     expect(

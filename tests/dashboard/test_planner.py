@@ -99,7 +99,7 @@ def test_epsilon_is_solved_for() -> None:
 def test_epsilon_is_solved_for_a_sketch_of_few_rows() -> None:
     app = _open(solve=SOLVE_EPSILON, rows="1,000")
     expected = epsilon_for(_put_to(registry.get("sketch")).but(n_rows=1_000))
-    assert 0.5 < expected < 1.2
+    assert 0.5 < expected < 2.0
     out = ["out of reach"] * (len(ORDER) - 1)
     assert _answers(app) == [answer_in_words(SOLVE_EPSILON, expected), *out]
 

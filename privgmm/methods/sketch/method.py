@@ -46,8 +46,9 @@ from privgmm.stages.wide.subspace import SubspaceSketch
 
 __all__ = ["SketchMethod"]
 
-_WORKED_OUT = 13
-"""Errors computed along a curve, by convention; they fall smoothly, so others are interpolated."""
+_WORKED_OUT = 9
+"""Errors computed along a curve where rows are few, where errors bend, and as many beyond; others
+are interpolated. By convention."""
 _ROWS_PER_DECADE = 16
 """Resolution of the search for rows: steps of 15 %; `fewest_rows` refines it."""
 _DECADES = (2, 12)
@@ -359,7 +360,8 @@ def _along(request: PlanRequest, rows: Sequence[int]) -> tuple[Prospect, ...]:
     asked = {n: request.but(n_rows=n) for n in sorted(set(rows))}
     frames = {n: _frame(one) for n, one in asked.items() if n <= _MOST_ROWS}
     found = {n: choice for n, choice in frames.items() if choice is not None}
-    few = list(found)[:: max(1, math.ceil(len(found) / _WORKED_OUT))] + list(found)[-1:]
+    bent, smooth = list(found)[:_WORKED_OUT], list(found)[_WORKED_OUT:]
+    few = [*bent, *smooth[:: max(1, math.ceil(len(smooth) / _WORKED_OUT))], *smooth[-1:]]
     seen = {n: _prospect(one) for n, one in asked.items() if n not in found or n in few}
     if not found:
         return tuple(seen[n] for n in rows)

@@ -204,11 +204,13 @@ class Outcome:
 
     def summary(self) -> Any:
         """Tabulate the mixture as `Release.summary` does; raises the reason after a refusal."""
-        return self.result.summary()
+        result: Any = self.result
+        return result.summary()
 
     def plot(self, **options: Any) -> Any:
         """Draw the mixture as `Release.plot` does; raises the reason after a refusal."""
-        return self.result.plot(**options)
+        result: Any = self.result
+        return result.plot(**options)
 
     def __repr__(self) -> str:
         return repr(self.result)

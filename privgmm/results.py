@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privgmm.arrays import whole_number
 from privgmm.budget import Budget, Unit
@@ -289,14 +289,17 @@ class Refusal(_Record):
 
     released: ClassVar[bool] = False
 
-    def __getattr__(self, name: str) -> Any:
-        # only for names that a refusal does not have
-        if name in Release.__dataclass_fields__ or (name[:1] != "_" and hasattr(Release, name)):
-            raise NoMixture(
-                f"there is no mixture, so a refusal has no {name}: {self.why} "
-                "Its reason says what would pass."
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    # not for type checkers, which are to say that a refusal has no mixture
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # only for names that a refusal does not have
+            if name in Release.__dataclass_fields__ or (name[:1] != "_" and hasattr(Release, name)):
+                raise NoMixture(
+                    f"there is no mixture, so a refusal has no {name}: {self.why} "
+                    "Its reason says what would pass."
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def usefulness(self, alpha: float | None = None, beta: float | None = None) -> Usefulness:
         """State that it was refused, in the form in which a `Release` says how useful it is."""

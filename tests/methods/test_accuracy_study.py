@@ -25,7 +25,8 @@ from privgmm.releases import Release, release
 from privgmm.stages.accuracy import RESOLVED
 
 SETTINGS, RUNS = 60, 40
-SEED = 24
+# the settings of seed 24 were looked at when the growth of errors was measured (`accuracy.Bend`)
+SEED = 2026
 _EXPLAINED = 5.0
 """Misfit below which such a mixture explains the rows."""
 
